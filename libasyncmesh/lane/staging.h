@@ -1,0 +1,42 @@
+// The buffers in which a port's frames are packed and from which they are sent and, after a link reset, replayed.
+//
+// One aligned allocation, made at creation. The application claims (SPSC ring owner -> application), the owner counts how many
+// lanes still need a buffer and returns it at zero.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/spsc_ring.h"
+
+namespace asyncmesh {
+
+class StagingPool {
+ public:
+  StagingPool(uint32_t buffers, uint32_t buffer_bytes);  // buffer_bytes: a multiple of 64
+
+  bool claim(uint32_t* buffer_out) noexcept;      // application thread; false: none free
+  void unclaim(uint32_t buffer) noexcept;         // application thread: an abandoned claim
+  bool available() const noexcept;                // application thread
+  std::byte* data(uint32_t buffer) noexcept { return memory_.get() + size_t{buffer} * buffer_bytes_; }
+  std::span<std::byte> memory() noexcept { return {memory_.get(), size_t{buffers_} * buffer_bytes_}; }
+
+  void retain_st(uint32_t buffer, uint32_t lanes) noexcept;  // progress owner
+  void drop_st(uint32_t buffer) noexcept;                    // progress owner: one lane less; free at zero
+
+ private:
+  struct FreeMemory {
+    void operator()(std::byte* memory) const noexcept;
+  };
+  uint32_t buffers_;
+  uint32_t buffer_bytes_;
+  std::unique_ptr<std::byte[], FreeMemory> memory_;
+  std::vector<uint32_t> references_;
+  std::unique_ptr<SpscRing<uint32_t>> free_;
+  std::vector<uint32_t> unclaimed_;  // application thread: abandoned claims, reused first
+};
+
+}  // namespace asyncmesh

@@ -1,0 +1,43 @@
+# Options of the build, the language level and the flags that every target of ours takes.
+set(ASYNCMESH_WITH_CUDA "AUTO" CACHE STRING "CUDA kernels: AUTO (where nvcc is found), ON (fail without nvcc), OFF")
+set_property(CACHE ASYNCMESH_WITH_CUDA PROPERTY STRINGS AUTO ON OFF)
+option(ASYNCMESH_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(ASYNCMESH_BUILD_PERF "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
+option(ASYNCMESH_BUILD_TOOLS "Build the tools and examples" ${PROJECT_IS_TOP_LEVEL})
+option(ASYNCMESH_WERROR "Warnings are errors" OFF)
+set(ASYNCMESH_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 99)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+find_program(ASYNCMESH_CCACHE ccache)
+if(ASYNCMESH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${ASYNCMESH_CCACHE}")
+  set(CMAKE_C_COMPILER_LAUNCHER "${ASYNCMESH_CCACHE}")
+endif()
+
+find_package(Threads REQUIRED)
+find_package(ucx CONFIG REQUIRED)
+find_package(fmt REQUIRED)
+find_package(OpenSSL REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)
+
+add_library(asyncmesh_flags INTERFACE)
+target_compile_options(asyncmesh_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion>
+  $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<BOOL:${ASYNCMESH_WERROR}>>:-Werror>)
+target_include_directories(asyncmesh_flags INTERFACE
+  "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/libasyncmesh" "${PROJECT_SOURCE_DIR}/libasyncmesh/include")
+if(ASYNCMESH_SANITIZE)
+  target_compile_options(asyncmesh_flags INTERFACE
+    $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${ASYNCMESH_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
+  target_link_options(asyncmesh_flags INTERFACE -fsanitize=${ASYNCMESH_SANITIZE})
+endif()

@@ -1,0 +1,58 @@
+# asyncmesh_add_room(NAME SOURCES ... [ROOMS ...] [LINK ...])
+#   One room: object library asyncmesh_NAME_objects (goes into the shared library) and static library asyncmesh_NAME
+#   (what unit tests link). ROOMS are the rooms it may use, LINK foreign targets.
+# asyncmesh_add_library(): libasyncmesh.so and libasyncmesh.a out of every room.
+# asyncmesh_add_test(NAME SOURCES ... LABELS ... [ROOMS ...] [LINK ...] [TIMEOUT s]): a GoogleTest program, run by ctest as one test.
+set_property(GLOBAL PROPERTY ASYNCMESH_ROOMS "")
+
+function(asyncmesh_add_room name)
+  cmake_parse_arguments(arg "" "" "SOURCES;ROOMS;LINK" ${ARGN})
+  add_library(asyncmesh_${name}_objects OBJECT ${arg_SOURCES})
+  add_library(asyncmesh_${name} STATIC $<TARGET_OBJECTS:asyncmesh_${name}_objects>)
+  set_target_properties(asyncmesh_${name} PROPERTIES LINKER_LANGUAGE CXX)
+  target_link_libraries(asyncmesh_${name}_objects PRIVATE asyncmesh_flags ${arg_LINK})
+  target_link_libraries(asyncmesh_${name} PUBLIC asyncmesh_flags ${arg_LINK} Threads::Threads)
+  foreach(room IN LISTS arg_ROOMS)
+    target_link_libraries(asyncmesh_${name} PUBLIC asyncmesh_${room})
+  endforeach()
+  set_property(GLOBAL APPEND PROPERTY ASYNCMESH_ROOMS ${name})
+  set_property(GLOBAL APPEND PROPERTY ASYNCMESH_ROOM_LINK ${arg_LINK})
+endfunction()
+
+function(asyncmesh_add_library)
+  get_property(rooms GLOBAL PROPERTY ASYNCMESH_ROOMS)
+  get_property(foreign GLOBAL PROPERTY ASYNCMESH_ROOM_LINK)
+  list(REMOVE_DUPLICATES foreign)
+  set(objects "")
+  foreach(room IN LISTS rooms)
+    list(APPEND objects $<TARGET_OBJECTS:asyncmesh_${room}_objects>)
+  endforeach()
+  add_library(asyncmesh SHARED ${objects})
+  add_library(asyncmesh_static STATIC ${objects})
+  set(map "${PROJECT_SOURCE_DIR}/libasyncmesh/asyncmesh.map")
+  set_target_properties(asyncmesh PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+                        LINKER_LANGUAGE CXX LINK_DEPENDS "${map}")
+  target_link_options(asyncmesh PRIVATE "LINKER:--version-script=${map}"
+                      $<$<STREQUAL:${ASYNCMESH_SANITIZE},>:LINKER:--no-undefined>)
+  set_target_properties(asyncmesh_static PROPERTIES OUTPUT_NAME asyncmesh LINKER_LANGUAGE CXX)
+  foreach(target asyncmesh asyncmesh_static)
+    target_include_directories(${target} PUBLIC
+      $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/libasyncmesh/include> $<INSTALL_INTERFACE:include>)
+    target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:asyncmesh_flags> ${foreign} Threads::Threads)
+    add_library(asyncmesh::${target} ALIAS ${target})
+  endforeach()
+endfunction()
+
+function(asyncmesh_add_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LABELS;ROOMS;LINK;ARGS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE asyncmesh_flags ${arg_LINK} GTest::gmock GTest::gtest_main)
+  foreach(room IN LISTS arg_ROOMS)
+    target_link_libraries(${name} PRIVATE asyncmesh_${room})
+  endforeach()
+  add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+endfunction()
