@@ -1,4 +1,5 @@
-// The distance that keeps two writers off one cache line (64 B lines, prefetched in pairs on x86-64).
+// The distance that keeps two writers off one cache line (64 B lines, prefetched in pairs on
+// x86-64).
 #pragma once
 
 #include <cstddef>

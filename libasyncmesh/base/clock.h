@@ -1,4 +1,5 @@
-// Time as the library sees it: nanoseconds of a monotonic clock, injected, so that every timer can be tested by hand.
+// Time as the library sees it: nanoseconds of a monotonic clock, injected, so that every timer can
+// be tested by hand.
 #pragma once
 
 #include <chrono>

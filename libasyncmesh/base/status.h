@@ -1,8 +1,9 @@
 // Status codes and Result<T>: how every part of the library reports failure.
 //
-// The numbers are those of asyncmesh.h (capi/ asserts it). Data-path functions return a bare Code; control-path functions
-// return Status (code + text) or Result<T>. The text is made once, where the error is decided; callers may append context with
-// `annotate`, never log it again. `kAgain` (back-pressure) is not an error and carries no text.
+// The numbers are those of asyncmesh.h (capi/ asserts it). Data-path functions return a bare Code;
+// control-path functions return Status (code + text) or Result<T>. The text is made once, where the
+// error is decided; callers may append context with `annotate`, never log it again. `kAgain`
+// (back-pressure) is not an error and carries no text.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +14,23 @@
 
 namespace asyncmesh {
 
-// X(name, value, text). Groups: call again (-1..), the call is wrong (-10..), the operation is lost (-20..),
-// the peer is lost (-30..), the context is unusable (-40..).
-#define ASYNCMESH_STATUS_LIST(X)                                                              \
-  X(Ok, 0, "ok")                                                                              \
-  X(Again, -1, "not now: full or nothing there; call again")                                  \
-  X(Timeout, -2, "the deadline passed; the operation may still complete")                     \
-  X(InvalidArgument, -10, "invalid argument")                                                 \
-  X(InvalidState, -11, "not legal now")                                                       \
-  X(Unsupported, -12, "not supported here")                                                   \
-  X(TooLarge, -13, "larger than the slot or the limit")                                       \
-  X(NoMemory, -14, "out of memory")                                                           \
-  X(Canceled, -20, "canceled: the port, mesh or context was closed")                          \
-  X(Mismatch, -21, "the ranks disagree: version, geometry or parameter table")                \
-  X(Refused, -22, "refused: authentication failed")                                           \
-  X(PeerLost, -30, "peer lost")                                                               \
-  X(LinkError, -31, "link error: the peer is alive, its data does not move")                  \
-  X(System, -40, "a system call or UCX failed")                                               \
+// X(name, value, text). Groups: call again (-1..), the call is wrong (-10..), the operation is lost
+// (-20..), the peer is lost (-30..), the context is unusable (-40..).
+#define ASYNCMESH_STATUS_LIST(X)                                               \
+  X(Ok, 0, "ok")                                                               \
+  X(Again, -1, "not now: full or nothing there; call again")                   \
+  X(Timeout, -2, "the deadline passed; the operation may still complete")      \
+  X(InvalidArgument, -10, "invalid argument")                                  \
+  X(InvalidState, -11, "not legal now")                                        \
+  X(Unsupported, -12, "not supported here")                                    \
+  X(TooLarge, -13, "larger than the slot or the limit")                        \
+  X(NoMemory, -14, "out of memory")                                            \
+  X(Canceled, -20, "canceled: the port, mesh or context was closed")           \
+  X(Mismatch, -21, "the ranks disagree: version, geometry or parameter table") \
+  X(Refused, -22, "refused: authentication failed")                            \
+  X(PeerLost, -30, "peer lost")                                                \
+  X(LinkError, -31, "link error: the peer is alive, its data does not move")   \
+  X(System, -40, "a system call or UCX failed")                                \
   X(Internal, -41, "internal error")
 
 enum class Code : int32_t {
@@ -67,7 +68,7 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}  // implicit: factories `return value;`
+  Result(T value) : state_(std::move(value)) {}         // implicit: factories `return value;`
   Result(Status status) : state_(std::move(status)) {}  // implicit: factories `return Status(...);`
 
   bool ok() const { return std::holds_alternative<T>(state_); }
@@ -81,10 +82,10 @@ class [[nodiscard]] Result {
   std::variant<T, Status> state_;
 };
 
-#define ASYNCMESH_RETURN_IF_ERROR(expression)                         \
-  do {                                                                \
+#define ASYNCMESH_RETURN_IF_ERROR(expression)                                          \
+  do {                                                                                 \
     if (::asyncmesh::Status asyncmesh_status_ = (expression); !asyncmesh_status_.ok()) \
-      return asyncmesh_status_;                                       \
+      return asyncmesh_status_;                                                        \
   } while (false)
 
 }  // namespace asyncmesh
