@@ -1,4 +1,5 @@
-// What an averager is told at creation, and what it answers per call. Units and defaults as in asyncmesh.h.
+// What an averager is told at creation, and what it answers per call. Units and defaults as in
+// asyncmesh.h.
 #pragma once
 
 #include <cstdint>
@@ -13,47 +14,49 @@ enum class EmaInit : uint32_t { kFirstVisit = 0, kZero = 1, kParity = 2 };
 enum class Redraw : uint32_t { kEveryCycle = 0, kNever = 1 };
 
 struct AveragerConfig {
-  double fraction = 0.05;    // p in (0, 1]; N = min(ceil(1 / p), blocks of the table)
+  double fraction = 0.05;     // p in (0, 1]; N = min(ceil(1 / p), blocks of the table)
   uint32_t granularity = 64;  // elements per block
   kernels::Rule rule = kernels::Rule::kEma;
   EmaInit init = EmaInit::kFirstVisit;
   AveragingMode mode = AveragingMode::kOpportunistic;
-  uint32_t window = 10;      // W; deterministic: tau, the exact delay in calls (0: within the call)
+  uint32_t window = 10;  // W; deterministic: tau, the exact delay in calls (0: within the call)
   Redraw redraw = Redraw::kEveryCycle;
-  uint64_t seed = 0;         // of the permutations; the same on all members. 0 with kNever: the identity
-  uint64_t group_key = 0;    // mixed into the seed
+  uint64_t seed = 0;  // of the permutations; the same on all members. 0 with kNever: the identity
+  uint64_t group_key = 0;  // mixed into the seed
   kernels::Encoding encoding = kernels::Encoding::kFloat32;
-  double scale = 1.0;        // lambda
+  double scale = 1.0;           // lambda
   double momentum_first = 0.5;  // m_0 of (3.4)
   double momentum_last = 0.99;
-  double warm_up = 1.0 / 30;    // fraction of the progress before the cosine starts
+  double warm_up = 1.0 / 30;  // fraction of the progress before the cosine starts
 };
 
 struct CallArgs {
   const kernels::TensorView* mirror = nullptr;  // refreshed where the weights are written
-  float weight = 1.0F;      // of this rank in the rounds it starts now
-  double progress = 0.0;    // of the training, 0..1, for (3.4)
-  Nanoseconds deadline = kNever;  // absolute; deterministic mode only
+  float weight = 1.0F;                          // of this rank in the rounds it starts now
+  double progress = 0.0;                        // of the training, 0..1, for (3.4)
+  Nanoseconds deadline = kNever;                // absolute; deterministic mode only
 };
 
 struct CallResult {
-  uint64_t started = 0;     // rounds started in this call: 0 or 1
-  uint64_t applied = 0;     // rounds applied in this call
-  uint64_t skipped = 0;     // 1: the window was full or a lane had no room, no round was started
-  uint64_t open = 0;        // rounds open after the call
-  uint64_t age_rounds = 0;  // of the last round applied: rounds started since it
-  uint64_t age_calls = 0;   //   calls since it started
-  Nanoseconds age_ns = 0;   //   time since it started
-  Nanoseconds wait_ns = 0;  // blocked in this call
+  uint64_t started = 0;       // rounds started in this call: 0 or 1
+  uint64_t applied = 0;       // rounds applied in this call
+  uint64_t skipped = 0;       // 1: the window was full or a lane had no room, no round was started
+  uint64_t open = 0;          // rounds open after the call
+  uint64_t age_rounds = 0;    // of the last round applied: rounds started since it
+  uint64_t age_calls = 0;     //   calls since it started
+  Nanoseconds age_ns = 0;     //   time since it started
+  Nanoseconds wait_ns = 0;    // blocked in this call
   uint64_t bytes_posted = 0;  // payload bytes x live members
 };
 
 struct AveragerStats {
-  uint64_t calls = 0, rounds_started = 0, rounds_applied = 0, rounds_skipped = 0, rounds_discarded = 0, frames_discarded = 0,
-           not_finite = 0, too_few = 0, bytes_posted = 0;
+  uint64_t calls = 0, rounds_started = 0, rounds_applied = 0, rounds_skipped = 0,
+           rounds_discarded = 0, frames_discarded = 0, not_finite = 0, too_few = 0,
+           bytes_posted = 0;
   Nanoseconds time_ns = 0, wait_ns = 0;
-  uint64_t q = 0;         // largest number of writes to a coordinate between sampling and applying seen so far
-  double margin = 0;      // (limit - (1 - m)) / limit of section "stability"
+  uint64_t q =
+      0;  // largest number of writes to a coordinate between sampling and applying seen so far
+  double margin = 0;  // (limit - (1 - m)) / limit of section "stability"
 };
 
 }  // namespace asyncmesh

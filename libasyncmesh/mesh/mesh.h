@@ -1,17 +1,22 @@
 // Membership: who is in the job, who died, and an authenticated control socket to every peer.
 //
-// Join: every rank connects to the rendezvous (rank 0 serves it inside its process, or a standalone process does), proves that it
-// knows the secret, and states rank, world geometry, versions, and the address of its control listener. The rendezvous checks that
-// all agree and that no rank joins twice, and then publishes the membership. Ranks connect to each other pairwise (the higher
-// rank dials), prove the secret again, and exchange the opaque `address` blobs (UCX addresses): only authenticated peers see them.
+// Join: every rank connects to the rendezvous (rank 0 serves it inside its process, or a standalone
+// process does), proves that it knows the secret, and states rank, world geometry, versions, and
+// the address of its control listener. The rendezvous checks that all agree and that no rank joins
+// twice, and then publishes the membership. Ranks connect to each other pairwise (the higher rank
+// dials), prove the secret again, and exchange the opaque `address` blobs (UCX addresses): only
+// authenticated peers see them.
 //
-// Who is dead: EOF or an error on a control socket, or silence for `peer_timeout` of the observer's own progress time, makes a
-// peer *suspect* (nothing is posted to it any more); the rendezvous alone removes it, raising the membership epoch, and tells everyone, with
-// the reason. If the rendezvous itself is gone (its process died), the observer's own verdict stands. A removed process that resumes
-// is told so: its own mesh is lost (`on_mesh_lost`), and it stops writing. A rank that leaves is never reported lost.
+// Who is dead: EOF or an error on a control socket, or silence for `peer_timeout` of the observer's
+// own progress time, makes a peer *suspect* (nothing is posted to it any more); the rendezvous
+// alone removes it, raising the membership epoch, and tells everyone, with the reason. If the
+// rendezvous itself is gone (its process died), the observer's own verdict stands. A removed
+// process that resumes is told so: its own mesh is lost (`on_mesh_lost`), and it stops writing. A
+// rank that leaves is never reported lost.
 //
-// Threads: everything belongs to the progress owner, except `join`, which runs before there is one (it blocks up to its deadline).
-// The rendezvous server runs on a thread of its own, so that a busy or stopped application does not stop it.
+// Threads: everything belongs to the progress owner, except `join`, which runs before there is one
+// (it blocks up to its deadline). The rendezvous server runs on a thread of its own, so that a busy
+// or stopped application does not stop it.
 #pragma once
 
 #include <cstdint>
@@ -30,21 +35,23 @@ namespace asyncmesh::mesh {
 using Rank = uint32_t;
 
 struct MeshConfig {
-  std::string url;          // tcp://host:port; rank 0 serves it unless `external_rendezvous`
-  std::string secret;       // empty: only where every address is loopback
-  std::string run_id;       // keeps two jobs apart that share a rendezvous
+  std::string url;     // tcp://host:port; rank 0 serves it unless `external_rendezvous`
+  std::string secret;  // empty: only where every address is loopback
+  std::string run_id;  // keeps two jobs apart that share a rendezvous
   Rank rank = 0;
-  uint32_t replicas = 1;    // R
-  uint32_t stages = 1;      // P; world = R * P
-  uint32_t replica = 0;     // rank = replica * stages + stage by default
+  uint32_t replicas = 1;  // R
+  uint32_t stages = 1;    // P; world = R * P
+  uint32_t replica = 0;   // rank = replica * stages + stage by default
   uint32_t stage = 0;
   bool external_rendezvous = false;
-  std::string bind_address;      // of the control listener; empty: all interfaces (loopback for a loopback url)
-  std::string announce_address;  // what peers dial; empty: the address that routes to the rendezvous
+  std::string
+      bind_address;  // of the control listener; empty: all interfaces (loopback for a loopback url)
+  std::string
+      announce_address;  // what peers dial; empty: the address that routes to the rendezvous
   Nanoseconds peer_timeout = 10'000'000'000;  // the one knob: heartbeat = / 8, probe = / 4, ...
-  std::string library_version;   // must agree on all ranks
-  std::string transport_version;  // e.g. "ucx 1.13"; must agree
-  std::vector<std::byte> address;  // opaque, for peers
+  std::string library_version;                // must agree on all ranks
+  std::string transport_version;              // e.g. "ucx 1.13"; must agree
+  std::vector<std::byte> address;             // opaque, for peers
 };
 
 enum class PeerState : uint32_t { kAbsent, kAlive, kSuspect, kLost, kLeft };
@@ -75,23 +82,27 @@ class Mesh {
  public:
   virtual ~Mesh() = default;  // abrupt: sockets close; peers see a loss unless leave_st completed
 
-  // Blocks until every rank is here and pairwise connected. kTimeout (naming the ranks that are missing), kRefused (wrong secret),
-  // kMismatch (geometry, version, duplicate rank: with the difference), kSystem (address, port).
-  static Result<std::unique_ptr<Mesh>> join(const MeshConfig& config, const Clock& clock, const Logger& logger, Nanoseconds deadline);
+  // Blocks until every rank is here and pairwise connected. kTimeout (naming the ranks that are
+  // missing), kRefused (wrong secret), kMismatch (geometry, version, duplicate rank: with the
+  // difference), kSystem (address, port).
+  static Result<std::unique_ptr<Mesh>> join(const MeshConfig& config, const Clock& clock,
+                                            const Logger& logger, Nanoseconds deadline);
 
-  virtual void set_listener_st(MeshListener* listener) = 0;  // before the first progress; messages wait until then
-  virtual const PeerInfo& peer(Rank rank) const = 0;         // 0 .. world - 1, self included
+  virtual void set_listener_st(
+      MeshListener* listener) = 0;  // before the first progress; messages wait until then
+  virtual const PeerInfo& peer(Rank rank) const = 0;  // 0 .. world - 1, self included
   virtual uint32_t world() const = 0;
   virtual uint64_t membership_epoch() const = 0;
 
-  // Queued and sent without blocking; in order per peer; authenticated (each message carries a MAC with a counter).
-  // kPeerLost, kTooLarge (> 1 MiB).
+  // Queued and sent without blocking; in order per peer; authenticated (each message carries a MAC
+  // with a counter). kPeerLost, kTooLarge (> 1 MiB).
   virtual Code send_st(Rank to, uint16_t type, std::span<const std::byte> body) = 0;
   // Reads, writes, heartbeats, judges. Returns events handled. Does at most one epoll system call.
   virtual uint32_t progress_st(Nanoseconds now) = 0;
   virtual Nanoseconds next_deadline_st() const = 0;
   virtual int event_fd() const = 0;  // an epoll fd: readable when progress_st has work
-  // Announces a graceful departure to the rendezvous and all peers; they report kLeft. Done when left_st().
+  // Announces a graceful departure to the rendezvous and all peers; they report kLeft. Done when
+  // left_st().
   virtual void leave_st() = 0;
   virtual bool left_st() const = 0;
 };
