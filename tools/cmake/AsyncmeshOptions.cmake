@@ -7,6 +7,10 @@ option(ASYNCMESH_BUILD_TOOLS "Build the tools and examples" ${PROJECT_IS_TOP_LEV
 option(ASYNCMESH_WERROR "Warnings are errors" OFF)
 set(ASYNCMESH_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
 
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -17,10 +21,13 @@ set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
+# Paths below the source tree and the build directory's name are left out of the cache key: a second clone hits what the first built.
 find_program(ASYNCMESH_CCACHE ccache)
-if(ASYNCMESH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${ASYNCMESH_CCACHE}")
-  set(CMAKE_C_COMPILER_LAUNCHER "${ASYNCMESH_CCACHE}")
+mark_as_advanced(ASYNCMESH_CCACHE)
+if(ASYNCMESH_CCACHE AND PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${ASYNCMESH_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
+  set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
 endif()
 
 find_package(Threads REQUIRED)
@@ -36,7 +43,7 @@ target_compile_options(asyncmesh_flags INTERFACE
   $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<BOOL:${ASYNCMESH_WERROR}>>:-Werror>)
 target_include_directories(asyncmesh_flags INTERFACE
   "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/libasyncmesh" "${PROJECT_SOURCE_DIR}/libasyncmesh/include")
-if(ASYNCMESH_SANITIZE)
+if(ASYNCMESH_SANITIZE) # with frame pointers for whole stacks, and an exit status for every finding
   target_compile_options(asyncmesh_flags INTERFACE
     $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${ASYNCMESH_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
   target_link_options(asyncmesh_flags INTERFACE -fsanitize=${ASYNCMESH_SANITIZE})
