@@ -1,0 +1,21 @@
+#include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cpu/subset_walk.h"
+
+namespace asyncmesh::kernels {
+
+// All blocks are full but the last ones of tensors: only those are looked up.
+uint64_t subset_elements(const TensorView* tensors, uint32_t tensor_count, const Subset& subset) {
+  const Permutation permutation(subset.key, subset.blocks);
+  uint64_t elements = subset_blocks(subset) * subset.granularity;
+  for (uint32_t i = 0; i < tensor_count; ++i) {
+    const uint64_t tail = tensors[i].count % subset.granularity;
+    if (tail == 0) continue;
+    const uint64_t last = tensors[i].first_block + tensors[i].count / subset.granularity;
+    if (permutation.forward(last) % subset.parts == subset.part) {
+      elements -= subset.granularity - tail;
+    }
+  }
+  return elements;
+}
+
+}  // namespace asyncmesh::kernels
