@@ -1,11 +1,12 @@
 // Bytes of a frame, as they lie in a staging buffer, on the wire and in a slot (little endian):
 //
-//   0        4      8      9       10       12        16                 80
-//   | bytes  | crc  | kind | flags | magic  | reserved | meta (64 bytes) | payload, `bytes` bytes ...
+//   0       4     8      9       10      12         16              80
+//   | bytes | crc | kind | flags | magic | reserved | meta (64 B)   | payload, `bytes` bytes ...
 //
-// `meta` is opaque here; mailbox and channel define it. Nothing in a frame differs per lane (sequence and epoch travel in the
-// commit word or the tag), so one staged frame serves all lanes of a broadcast. The CRC32C covers the header (with crc = 0) and,
-// when kChecksummed is set, the payload too.
+// `meta` is opaque here; mailbox and channel define it. Nothing in a frame differs per lane
+// (sequence and epoch travel in the commit word or the tag), so one staged frame serves all lanes
+// of a broadcast. The CRC32C covers the header (with crc = 0) and, when kChecksummed is set, the
+// payload too. Pure functions: any thread, no allocation.
 #pragma once
 
 #include <cstddef>
@@ -23,10 +24,10 @@ enum FrameFlag : uint8_t { kChecksummed = 1 };
 struct FrameHeader {
   uint32_t bytes;  // of payload
   uint32_t crc;
-  uint8_t kind;  // of the layer above: FrameKind of mailbox or channel
+  uint8_t kind;  // of the layer above: DeltaKind of mailbox or ChannelKind of channel
   uint8_t flags;
   uint16_t magic;
-  uint32_t reserved;
+  uint32_t reserved;  // zero
   std::byte meta[kMetaBytes];
 };
 static_assert(sizeof(FrameHeader) == 80);
@@ -35,14 +36,17 @@ inline constexpr size_t kFrameHeaderBytes = sizeof(FrameHeader);
 
 // The slot size (multiple of 64) that takes a payload of `payload_bytes`.
 constexpr uint32_t slot_bytes_for(uint32_t payload_bytes) {
-  return (payload_bytes + static_cast<uint32_t>(kFrameHeaderBytes) + 63u) & ~63u;
+  return (payload_bytes + static_cast<uint32_t>(kFrameHeaderBytes) + 63U) & ~63U;
 }
 
-// Fills bytes, kind, flags, magic, reserved and crc of the frame at `frame`; meta and payload are in place already.
-void seal_frame(std::byte* frame, uint32_t payload_bytes, uint8_t kind, bool checksum_payload) noexcept;
+// Fills bytes, kind, flags, magic, reserved and crc of the frame at `frame`; meta and payload are
+// in place already.
+void seal_frame(std::byte* frame, uint32_t payload_bytes, uint8_t kind,
+                bool checksum_payload) noexcept;
 
-// Copies the header out of `slot` and validates the copy against the slot and, where flagged, the payload.
-// kOk, or kLinkError for anything that no writer of ours would have sent.
+// Copies the header out of `slot` and validates the copy against the slot (of which `slot_bytes`
+// may be read) and, where flagged, the payload. kOk, or kLinkError for anything that no writer of
+// ours would have sent; *header_out is meaningful only with kOk.
 Code open_frame(const std::byte* slot, uint32_t slot_bytes, FrameHeader* header_out) noexcept;
 
 }  // namespace asyncmesh

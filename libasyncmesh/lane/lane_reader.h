@@ -1,18 +1,26 @@
-// The reading end of a lane: order, validation, duplicates, release in order, credit. Sans-I/O.
+// The reading end of a lane: order, validation, duplicates, release in order, credit. Sans-I/O and
+// without a clock: `now` is the caller's.
 //
-// Frames are published to the port's inbox in sequence. A frame that comes early waits in its slot; a gap that stays for the link's
-// timeout, a frame that does not validate, or a sequence outside the window is reported through `fault_st` and ends in a link reset.
-// A sequence seen before is dropped and counted.
+// Frames are published to the port's inbox in sequence. A frame that comes early waits in its slot;
+// a gap that stays for the link's timeout, a frame that does not validate, or a sequence outside
+// the window is reported through `fault_st` and ends in a link reset. A sequence seen before is
+// dropped and counted.
 //
-// Reset: `close_st` stops the Inbound but keeps it while slots in it are lent; frames in it that the application had not taken
-// are lent all the same (they are in the inbox). The resume point handed to the writer is the first sequence not yet published, so nothing is doubled.
+//      released_   taken    next_ - 1               released_ + slots
+//   ----|------------|---------|-----------------------|------->  sequence
+//       lent or done |  inbox  |  wanted, or early     | outside
 //
-// Threads: *_st and the sink belong to the progress owner; `state` and `note_taken` to the application thread.
+// Reset: `close_st` stops the Inbound but keeps it while slots in it are lent; frames in it that
+// the application had not taken are lent all the same (they are in the inbox). The resume point
+// handed to the writer is the first sequence not yet published, so nothing is doubled. `fail_st`
+// (the peer is gone) keeps what was published readable just so.
+//
+// Threads: *_st and the sink belong to the progress owner; `state` and `note_taken` to the
+// application thread. Nothing allocates after construction.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -20,18 +28,16 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "lane/frame.h"
+#include "lane/lane_state.h"
 #include "transport/transport.h"
 
 namespace asyncmesh {
-
-enum class LaneState : uint32_t;
-struct Received;
 
 struct LaneReaderCounters {
   uint64_t frames = 0;      // published
   uint64_t bytes = 0;       // published, payloads
   uint64_t duplicates = 0;  // dropped
-  uint64_t invalid = 0;     // failed validation
+  uint64_t invalid = 0;     // failed validation, or outside the window
   uint64_t credits = 0;     // sent
 };
 
@@ -39,30 +45,43 @@ struct LaneReaderCounters {
 class ReaderOwner {
  public:
   virtual ~ReaderOwner() = default;
-  virtual void publish_st(uint32_t lane, transport::Sequence sequence, const FrameHeader& header, const std::byte* payload) = 0;
+  virtual void publish_st(uint32_t lane, transport::Sequence sequence, const FrameHeader& header,
+                          const std::byte* payload) = 0;
 };
 
 class LaneReader final : public transport::InboundSink {
  public:
-  LaneReader(uint32_t lane, const transport::LaneGeometry& geometry, const Clock& clock, ReaderOwner& owner);
+  // `credit_takes`: frames taken after which credit leaves at once; 0: half of the slots.
+  LaneReader(uint32_t lane, const transport::LaneGeometry& geometry, uint32_t credit_takes,
+             ReaderOwner& owner);
+  ~LaneReader() override;
 
   // ---- application thread ----
-  void note_taken() noexcept;  // one more frame was handed out
-  LaneState state() const noexcept;
+  void note_taken() noexcept {  // one more frame was handed out
+    // Pairs with the acquire in `credit_st`.
+    taken_.store(taken_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+  // Once kDead was seen, every frame that will ever come is in the inbox already.
+  LaneState state() const noexcept {
+    // Pairs with the release in `publish_state`.
+    return static_cast<LaneState>(published_state_.load(std::memory_order_acquire));
+  }
 
   // ---- progress owner ----
-  void open_st(std::unique_ptr<transport::Inbound> inbound);  // opened with next == resume_st()
-  void close_st();                                            // the link is gone
-  void fail_st();                                             // the peer is gone
-  void release_st(transport::Sequence sequence);              // any order
+  // Opened with next == resume_st(). States its credit anew: the last one may be lost.
+  void open_st(std::unique_ptr<transport::Inbound> inbound);
+  void close_st();                                // the link is gone
+  void fail_st();                                 // the peer is gone
+  void release_st(transport::Sequence sequence);  // any order, once; a stray one is ignored
   transport::Sequence resume_st() const { return next_; }
   const transport::LaneGeometry& geometry() const { return geometry_; }
   transport::Credit credit_st() const;  // as of now; the answer to a probe
-  // Sends credit when enough has accumulated, or whatever there is once `quiet` passed since it accrued. Returns events handled.
+  // Sends credit when enough has accumulated, or whatever there is once `quiet` passed since it
+  // was first found owing. Returns events handled.
   uint32_t flush_credit_st(Nanoseconds now, Nanoseconds quiet);
-  bool credit_pending_st() const;
-  // Ok, or why the link must be reset (invalid frame; gap older than `timeout`).
-  Code fault_st(Nanoseconds now, Nanoseconds timeout) const;
+  bool credit_pending_st() const;  // open, and something is owed: come back within `quiet`
+  // kOk, or kLinkError: the link must be reset (invalid frame; a gap found standing for `timeout`).
+  Code fault_st(Nanoseconds now, Nanoseconds timeout);
   const LaneReaderCounters& counters_st() const { return counters_; }
 
   void on_frame(transport::Sequence sequence, std::byte* slot, uint32_t bytes) override;
@@ -72,30 +91,37 @@ class LaneReader final : public transport::InboundSink {
     std::byte* slot = nullptr;  // arrived before its predecessor
     uint32_t bytes = 0;
   };
-  struct Lent {
-    bool released = false;
+  struct Retired {
+    std::unique_ptr<transport::Inbound> inbound;  // stopped, slots still lent
+    transport::Sequence end = 0;                  // it holds sequences below this
   };
-  void accept(transport::Sequence sequence, std::byte* slot, uint32_t bytes);
+  Early& early(transport::Sequence sequence) { return early_[sequence & (geometry_.slots - 1)]; }
+  uint8_t& done(transport::Sequence sequence) { return done_[sequence & (geometry_.slots - 1)]; }
+  void publish_state(LaneState state) noexcept;
+  bool accept(std::byte* slot, uint32_t bytes);
+  void retire();
 
-  uint32_t lane_;
-  transport::LaneGeometry geometry_;
-  const Clock& clock_;
+  const uint32_t lane_;
+  const transport::LaneGeometry geometry_;
+  const uint32_t credit_takes_;
   ReaderOwner& owner_;
   std::unique_ptr<transport::Inbound> inbound_;
-  transport::Sequence inbound_from_ = 1;                    // first sequence delivered by inbound_
-  std::vector<std::unique_ptr<transport::Inbound>> retired_;  // stopped, slots still lent
-  std::vector<transport::Sequence> retired_to_;             // retired_[i] holds sequences below this
-  std::vector<Early> early_;                                // by sequence % slots
-  std::vector<Lent> lent_;                                  // by sequence % (2 x slots)
-  transport::Sequence next_ = 1;                            // next to publish
-  transport::Sequence released_ = 0;                        // cumulative
-  transport::Credit sent_;                                  // newest that left
+  transport::Sequence inbound_from_ = 1;  // first sequence delivered by inbound_
+  std::vector<Retired> retired_;          // each holds a lent slot, so there are at most `slots`
+  std::vector<Early> early_;              // by sequence
+  std::vector<uint8_t> done_;             // by sequence: released, but a predecessor is not
+  uint32_t early_count_ = 0;
+  transport::Sequence next_ = 1;      // next to publish
+  transport::Sequence released_ = 0;  // cumulative
+  transport::Credit sent_;            // newest that left
+  bool restate_ = false;              // send credit even if it equals sent_
+  bool invalid_ = false;
+  transport::Sequence gap_at_ = 0;  // next_ at the watchdog's last look that found a gap
   Nanoseconds gap_since_ = kNever;
   Nanoseconds owed_since_ = kNever;
-  bool invalid_ = false;
   LaneReaderCounters counters_;
+  std::atomic<uint32_t> published_state_{static_cast<uint32_t>(LaneState::kConnecting)};
   alignas(kCacheLine) std::atomic<uint64_t> taken_{0};  // application writes
-  std::atomic<uint32_t> published_state_{0};            // owner writes
 };
 
 }  // namespace asyncmesh

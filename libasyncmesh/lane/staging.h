@@ -1,7 +1,13 @@
-// The buffers in which a port's frames are packed and from which they are sent and, after a link reset, replayed.
+// The buffers in which a port's frames are packed and from which they are sent and, after a link
+// reset, replayed.
 //
-// One aligned allocation, made at creation. The application claims (SPSC ring owner -> application), the owner counts how many
-// lanes still need a buffer and returns it at zero.
+// One aligned allocation, made at creation. The application claims (SPSC ring owner ->
+// application), the owner counts how many lanes still need a buffer and returns it at zero.
+//
+//   free --claim--> application --submission, retain_st(n)--> n lanes --drop_st x n--> free
+//                     |  ^                     retain_st(0) ----------------------------^
+//              unclaim v  | claim (before the free ring)
+//                    unclaimed
 #pragma once
 
 #include <cstddef>
@@ -17,15 +23,25 @@ namespace asyncmesh {
 class StagingPool {
  public:
   StagingPool(uint32_t buffers, uint32_t buffer_bytes);  // buffer_bytes: a multiple of 64
+  StagingPool(const StagingPool&) = delete;
+  StagingPool& operator=(const StagingPool&) = delete;
 
-  bool claim(uint32_t* buffer_out) noexcept;      // application thread; false: none free
-  void unclaim(uint32_t buffer) noexcept;         // application thread: an abandoned claim
-  bool available() const noexcept;                // application thread
-  std::byte* data(uint32_t buffer) noexcept { return memory_.get() + size_t{buffer} * buffer_bytes_; }
-  std::span<std::byte> memory() noexcept { return {memory_.get(), size_t{buffers_} * buffer_bytes_}; }
+  uint32_t buffers() const noexcept { return buffers_; }
+  std::byte* data(uint32_t buffer) noexcept {
+    return memory_.get() + size_t{buffer} * buffer_bytes_;
+  }
+  std::span<std::byte> memory() noexcept {
+    return {memory_.get(), size_t{buffers_} * buffer_bytes_};
+  }
 
-  void retain_st(uint32_t buffer, uint32_t lanes) noexcept;  // progress owner
-  void drop_st(uint32_t buffer) noexcept;                    // progress owner: one lane less; free at zero
+  // ---- application thread ----
+  bool claim(uint32_t* buffer_out) noexcept;  // false: none free
+  void unclaim(uint32_t buffer) noexcept;     // a claim that was not submitted
+  bool available() const noexcept;            // claim would succeed
+
+  // ---- progress owner ----
+  void retain_st(uint32_t buffer, uint32_t lanes) noexcept;  // for 0 lanes: free at once
+  void drop_st(uint32_t buffer) noexcept;                    // one lane less; free at zero
 
  private:
   struct FreeMemory {
@@ -34,9 +50,9 @@ class StagingPool {
   uint32_t buffers_;
   uint32_t buffer_bytes_;
   std::unique_ptr<std::byte[], FreeMemory> memory_;
-  std::vector<uint32_t> references_;
-  std::unique_ptr<SpscRing<uint32_t>> free_;
-  std::vector<uint32_t> unclaimed_;  // application thread: abandoned claims, reused first
+  std::vector<uint32_t> references_;  // by buffer
+  SpscRing<uint32_t> free_;
+  std::vector<uint32_t> unclaimed_;  // application thread: reused first, still warm
 };
 
 }  // namespace asyncmesh
