@@ -55,7 +55,8 @@ function(asyncmesh_add_library)
   endforeach()
 endfunction()
 
-# Sanitized programs run several times slower, and say everything about the first finding.
+# Sanitized programs run several times slower, and say everything about the first finding. What measures time or starts processes
+# has the machine to itself.
 function(asyncmesh_set_test_properties name timeout labels)
   if(ASYNCMESH_SANITIZE)
     math(EXPR timeout "${timeout} * 4")
@@ -65,6 +66,9 @@ function(asyncmesh_set_test_properties name timeout labels)
       "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout})
+  if(labels MATCHES "multiproc|stress|perf|install")
+    set_property(TEST ${name} PROPERTY RUN_SERIAL TRUE)
+  endif()
 endfunction()
 
 function(asyncmesh_add_test name)
