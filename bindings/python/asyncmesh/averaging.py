@@ -1,0 +1,150 @@
+"""Regions (parameter tables), the averager and the optimiser over NumPy arrays or torch tensors."""
+import ctypes
+
+import numpy
+
+from . import _c
+from .buffers import Span
+from .errors import check
+from .handles import Handle, fields, nanoseconds, save_state, settings
+
+_f = _c.functions
+RULES = ('average', 'delta', 'ema')
+INITS = ('first_visit', 'zero', 'parity')
+AVERAGING_MODES = ('opportunistic', 'deterministic')
+REDRAWS = ('every_cycle', 'never')
+WIRES = ('float32', 'bfloat16', 'float16')
+
+
+def _tensors(arrays):
+    spans = [Span(array) for array in arrays]
+    table = (_c.Tensor * len(spans))()
+    for index, (entry, span) in enumerate(zip(table, spans)):
+        entry.struct_size = ctypes.sizeof(_c.Tensor)
+        entry.dtype, entry.data, entry.count = span.dtype, span.address, span.count
+        entry.id, entry.device = index, span.device
+    return spans, table
+
+
+class Region(Handle):
+    """A list of dense arrays (any shapes, float32 for averager and optimiser); they are kept alive, not copied."""
+
+    _destroy = 'region_destroy'
+
+    def __init__(self, context, arrays):
+        super().__init__()
+        self.context = context
+        self.spans, table = _tensors(arrays)
+        check(_f.region_create(context.pointer, table, len(table), ctypes.byref(self._handle)))
+
+    @property
+    def elements(self):
+        return sum(span.count for span in self.spans)
+
+    def rebind(self, arrays):
+        """The same arrays at new addresses."""
+        spans, table = _tensors(arrays)
+        check(_f.region_rebind(self.pointer, table, len(table)))
+        self.spans = spans
+
+    def follow(self):
+        """Rebinds if a torch parameter's storage moved since the region was made (module.to, load_state_dict(assign=True), ...)."""
+        arrays = [span.array for span in self.spans]
+        if any(hasattr(a, 'data_ptr') and a.data_ptr() != s.address for a, s in zip(arrays, self.spans)):
+            self.rebind(arrays)
+
+
+class Averager(Handle):
+    """Sparse asynchronous averaging of a region over the replicas of this rank's stage; (2.1), (3.1)-(3.4) of the method.
+
+    Settings: fields of asyncmesh_averager_config_t by name: fraction=0.05, window=10, rule='ema' | 'delta' | 'average',
+    init='first_visit' | 'zero' | 'parity', mode='opportunistic' | 'deterministic', granularity=64, redraw, wire, seed, ...
+    """
+
+    _destroy = 'averager_destroy'
+
+    def __init__(self, mesh, region, **options):
+        super().__init__()
+        self.mesh, self.region = mesh, region
+        config = _c.AveragerConfig(rule=2, window=10, granularity=64, fraction=.05, scale=1., momentum_first=.5, momentum_last=.99,
+                                   warm_up=1 / 30, create_timeout_ns=60_000_000_000)
+        settings(config, options, {'rule': RULES, 'init': INITS, 'mode': AVERAGING_MODES, 'redraw': REDRAWS, 'wire': WIRES})
+        check(_f.averager_create(mesh.pointer, region.pointer, ctypes.byref(config), ctypes.byref(self._handle)))
+        self._call = _c.AveragerCall(weight=1., timeout_ns=-1)
+        self.last = _c.AveragerResult()
+
+    def call(self, progress=0.0, weight=1.0, mirror=None, timeout=None):
+        """After each optimiser step; never waits in opportunistic mode. `progress` of the training in 0..1. Returns `last`, the C result
+        struct (started, applied, skipped, open, age_rounds, age_calls, age_ns, wait_ns, time_ns, bytes_posted), overwritten by the next call."""
+        call = self._call
+        call.progress, call.weight, call.timeout_ns = progress, weight, nanoseconds(timeout)
+        call.mirror = mirror.pointer if mirror is not None else None
+        check(_f.averager_call(self.pointer, ctypes.byref(call), ctypes.byref(self.last)))
+        return self.last
+
+    def mean(self, region=None, out=None, weight=1.0, timeout=None):
+        """Blocking weighted mean of a region over the replicas, bitwise equal on all; `out` defaults to in place."""
+        region = region or self.region
+        mean = _c.Mean(weight=weight, timeout_ns=nanoseconds(timeout))
+        check(_f.averager_mean(self.pointer, region.pointer, (out or region).pointer, ctypes.byref(mean)))
+
+    def broadcast(self, source=0, region=None, timeout=None):
+        """Everyone takes the values of replica `source`."""
+        self.mean(region, weight=1.0 if self.mesh.replica == source else 0.0, timeout=timeout)
+
+    def finish(self, timeout=None):
+        """Ends averaging with one model, bitwise equal on all replicas."""
+        check(_f.averager_finish(self.pointer, nanoseconds(timeout)))
+
+    def info(self):
+        info = _c.AveragerInfo()
+        check(_f.averager_query(self.pointer, ctypes.byref(info)))
+        return fields(info)
+
+    def partition(self, cycle=0):
+        """Part number of every element in table order: uint32 array of shape (elements,)."""
+        parts = numpy.empty(self.region.elements, numpy.uint32)
+        pointer = parts.ctypes.data_as(ctypes.POINTER(ctypes.c_uint32))
+        check(_f.averager_partition(self.pointer, cycle, pointer, parts.size))
+        return parts
+
+    def save(self):
+        return save_state(_f.averager_save, self.pointer)
+
+    def load(self, state):
+        check(_f.averager_load(self.pointer, state, len(state)))
+
+
+class Optimiser(Handle):
+    """NAdamW (4.3), or AdamW with look_ahead=0, on fp32 regions of equal layout. Settings: beta1, beta2, epsilon, weight_decay, psi,
+    look_ahead; `decay` and `lr_scale` as lists, one number per tensor."""
+
+    _destroy = 'optimiser_destroy'
+
+    def __init__(self, weights, gradients, decay=None, lr_scale=None, **options):
+        super().__init__()
+        self.weights, self.gradients = weights, gradients
+        config = _c.OptimiserConfig(look_ahead=1, beta1=.99, beta2=.999, epsilon=1e-8, weight_decay=.01, psi=.004)
+        settings(config, options)
+        for name, values in (('decay', decay), ('lr_scale', lr_scale)):
+            if values is not None:
+                if len(values) != len(weights.spans):
+                    raise ValueError(f'{name} needs one number per tensor')
+                setattr(config, name, (ctypes.c_double * len(values))(*values))
+        check(_f.optimiser_create(weights.pointer, gradients.pointer, ctypes.byref(config), ctypes.byref(self._handle)))
+        self._step = _c.OptimiserStep(gradient_scale=1.)
+        self._norm = ctypes.c_double()
+
+    def step(self, lr, gradient_scale=1.0, clip_norm=0.0, skip=False, mirror=None):
+        """One step; returns the norm of the scaled gradient before clipping (by this stage's own norm)."""
+        step = self._step
+        step.lr, step.gradient_scale, step.clip_norm, step.skip = lr, gradient_scale, clip_norm, int(skip)
+        step.mirror = mirror.pointer if mirror is not None else None
+        check(_f.optimiser_step(self.pointer, ctypes.byref(step), ctypes.byref(self._norm)))
+        return self._norm.value
+
+    def save(self):
+        return save_state(_f.optimiser_save, self.pointer)
+
+    def load(self, state):
+        check(_f.optimiser_load(self.pointer, state, len(state)))

@@ -1,0 +1,53 @@
+"""NAdamW with the library's fused step, as a torch optimiser."""
+import torch
+
+from ..averaging import Optimiser, Region
+from .averager import written
+
+
+def momentum_decay(steps):
+    """psi of (4.3) for a run of `steps` updates: the look-ahead's own warm-up (1 / psi updates) takes 1/60 of the run;
+    never below 0.004, the value for long runs."""
+    return max(0.004, 60.0 / max(1, steps))
+
+
+class NAdamW(torch.optim.Optimizer):
+    """Nadam with decoupled weight decay on float32 CPU parameters; agrees with torch.optim.NAdam(decoupled_weight_decay=True).
+
+    look_ahead=False gives AdamW. A group's lr is applied relative to the first group's. `step` takes clip_norm: by the norm of all its gradients.
+    """
+
+    def __init__(self, context, parameters, lr=1e-3, betas=(.99, .999), eps=1e-8, weight_decay=.01, psi=.004, look_ahead=True):
+        super().__init__(parameters, dict(lr=lr, weight_decay=weight_decay))
+        self._all = [p for group in self.param_groups for p in group['params']]
+        for p in self._all:
+            p.grad = torch.zeros_like(p, memory_format=torch.contiguous_format)
+        base = self.param_groups[0]['lr']
+        decay = [g['weight_decay'] for g in self.param_groups for _ in g['params']]
+        scale = [g['lr'] / base for g in self.param_groups for _ in g['params']]
+        self.weights = Region(context, [p.detach() for p in self._all])
+        self.gradients = Region(context, [p.grad for p in self._all])
+        self.optimiser = Optimiser(self.weights, self.gradients, decay, scale, beta1=betas[0], beta2=betas[1], epsilon=eps, psi=psi,
+                                   look_ahead=int(look_ahead))
+
+    def zero_grad(self, set_to_none=False):
+        """Zeroes in place: the gradients keep their addresses."""
+        for p in self._all:
+            if p.grad is None:
+                p.grad = torch.zeros_like(p, memory_format=torch.contiguous_format)
+            else:
+                p.grad.zero_()
+
+    @torch.no_grad()
+    def step(self, closure=None, clip_norm=0.0, gradient_scale=1.0):
+        """One update; returns the gradient norm before clipping, or the closure's loss if one is given."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for region, tensors in ((self.weights, self._all), (self.gradients, [p.grad for p in self._all])):
+            if any(t.data_ptr() != s.address for t, s in zip(tensors, region.spans)):
+                region.rebind([t.detach() for t in tensors])
+        norm = self.optimiser.step(self.param_groups[0]['lr'], gradient_scale, clip_norm)
+        written(self._all)
+        return norm if closure is None else loss
