@@ -37,14 +37,19 @@ find_package(OpenSSL REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)
 
-add_library(asyncmesh_flags INTERFACE)
-target_compile_options(asyncmesh_flags INTERFACE
+# asyncmesh_warnings: what every target of ours takes. asyncmesh_flags: also the include roots of the sources, for code that may see
+# the library's inside.
+add_library(asyncmesh_warnings INTERFACE)
+target_compile_options(asyncmesh_warnings INTERFACE
   $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion>
   $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<BOOL:${ASYNCMESH_WERROR}>>:-Werror>)
+if(ASYNCMESH_SANITIZE) # with frame pointers for whole stacks, and an exit status for every finding
+  target_compile_options(asyncmesh_warnings INTERFACE
+    $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${ASYNCMESH_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
+  target_link_options(asyncmesh_warnings INTERFACE -fsanitize=${ASYNCMESH_SANITIZE})
+endif()
+
+add_library(asyncmesh_flags INTERFACE)
+target_link_libraries(asyncmesh_flags INTERFACE asyncmesh_warnings)
 target_include_directories(asyncmesh_flags INTERFACE
   "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/libasyncmesh" "${PROJECT_SOURCE_DIR}/libasyncmesh/include")
-if(ASYNCMESH_SANITIZE) # with frame pointers for whole stacks, and an exit status for every finding
-  target_compile_options(asyncmesh_flags INTERFACE
-    $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${ASYNCMESH_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
-  target_link_options(asyncmesh_flags INTERFACE -fsanitize=${ASYNCMESH_SANITIZE})
-endif()

@@ -360,7 +360,7 @@ typedef struct asyncmesh_averager_config {
 ASYNCMESH_API asyncmesh_status_t asyncmesh_averager_create(
     asyncmesh_mesh_t* mesh, asyncmesh_region_t* region, const asyncmesh_averager_config_t* config,
     asyncmesh_averager_t** averager_out) ASYNCMESH_NOEXCEPT;
-typedef struct asyncmesh_averager_call {
+typedef struct asyncmesh_averager_call_args {
   uint32_t struct_size;
   float weight;               /* of this rank in the round it starts; default 1; 0: receives only */
   double progress;            /* of the training, 0..1, for the schedule (3.4) */
@@ -449,7 +449,7 @@ ASYNCMESH_API asyncmesh_status_t
 asyncmesh_optimiser_create(asyncmesh_region_t* weights, asyncmesh_region_t* gradients,
                            const asyncmesh_optimiser_config_t* config,
                            asyncmesh_optimiser_t** optimiser_out) ASYNCMESH_NOEXCEPT;
-typedef struct asyncmesh_optimiser_step {
+typedef struct asyncmesh_optimiser_step_args {
   uint32_t struct_size;
   uint32_t skip; /* 1: overflow; nothing changes, not even the step count */
   double lr;
