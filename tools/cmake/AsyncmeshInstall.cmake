@@ -24,5 +24,8 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/asyncmeshConfigVersion.c
 install(FILES "${PROJECT_BINARY_DIR}/asyncmeshConfig.cmake" "${PROJECT_BINARY_DIR}/asyncmeshConfigVersion.cmake"
         DESTINATION "${package_dir}")
 
+# Relative to where the file lies, so that the installed tree can be moved (cmake --install --prefix, package builds).
+file(RELATIVE_PATH up "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+string(REGEX REPLACE "/$" "" up "${up}")
 configure_file("${CMAKE_CURRENT_LIST_DIR}/asyncmesh.pc.in" "${PROJECT_BINARY_DIR}/asyncmesh.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/asyncmesh.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
