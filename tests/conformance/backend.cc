@@ -44,15 +44,16 @@ std::vector<Backend> lossless_backends() {
   return kept;
 }
 
-transport::FaultyConfig everything() {
+transport::FaultyConfig everything(uint64_t seed) {
   transport::FaultyConfig config;
+  config.seed = seed;
   config.drop = 0.02;
   config.duplicate = 0.05;
   config.delay = 0.05;
   config.corrupt = 0.02;
   config.drop_credit = 0.1;
   config.cut = 0.01;
-  config.last_epoch = 12;
+  config.max_faults = 200;
   return config;
 }
 

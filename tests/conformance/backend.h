@@ -47,8 +47,8 @@ Backend paced(const Backend& inner, const transport::PacedConfig& config);
 Backend faulty(const Backend& inner, const transport::FaultyConfig& config);
 // The decorator without a fault: it must not be noticed. "quiet_NAME".
 Backend quiet(const Backend& inner);
-// Every fault at once, ending after some epochs.
-transport::FaultyConfig everything();
+// Every fault at once, ending after some hundred of them.
+transport::FaultyConfig everything(uint64_t seed = 1);
 
 void PrintTo(const Backend& backend, std::ostream* out);
 

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "tests/conformance/backend.h"
 #include "transport/loopback/loopback.h"
 
@@ -15,8 +17,13 @@ std::vector<Backend> backends() {
   slow.latency = 200'000;
   slow.burst_bytes = 4096;
   const Backend paced_loopback = paced(loopback, slow);
-  return {loopback, quiet(loopback), paced_loopback, faulty(loopback, everything()),
-          faulty(paced_loopback, everything())};
+  std::vector<Backend> all{loopback, quiet(loopback), paced_loopback,
+                           faulty(paced_loopback, everything())};
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    all.push_back(faulty(loopback, everything(seed)));
+    all.back().name += fmt::format("_{}", seed);
+  }
+  return all;
 }
 
 }  // namespace asyncmesh::conformance
