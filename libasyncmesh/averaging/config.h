@@ -11,7 +11,7 @@ namespace asyncmesh {
 
 enum class AveragingMode : uint32_t { kOpportunistic = 0, kDeterministic = 1 };
 enum class EmaInit : uint32_t { kFirstVisit = 0, kZero = 1, kParity = 2 };
-enum class Redraw : uint32_t { kEveryCycle = 0, kNever = 1 };
+enum class Redraw : uint32_t { kEveryCycle = 0, kFixed = 1 };
 
 struct AveragerConfig {
   double fraction = 0.05;     // p in (0, 1]; N = min(ceil(1 / p), blocks of the table)
@@ -21,7 +21,7 @@ struct AveragerConfig {
   AveragingMode mode = AveragingMode::kOpportunistic;
   uint32_t window = 10;  // W; deterministic: tau, the exact delay in calls (0: within the call)
   Redraw redraw = Redraw::kEveryCycle;
-  uint64_t seed = 0;  // of the permutations; the same on all members. 0 with kNever: the identity
+  uint64_t seed = 0;  // of the permutations; the same on all members. 0 with kFixed: the identity
   uint64_t group_key = 0;  // mixed into the seed
   kernels::Encoding encoding = kernels::Encoding::kFloat32;
   double scale = 1.0;           // lambda
@@ -49,14 +49,28 @@ struct CallResult {
   uint64_t bytes_posted = 0;  // payload bytes x live members
 };
 
+struct MeanArgs {
+  float weight = 1.0F;            // of this rank; broadcast: 1 on the master, 0 elsewhere
+  Nanoseconds deadline = kNever;  // absolute
+};
+
 struct AveragerStats {
-  uint64_t calls = 0, rounds_started = 0, rounds_applied = 0, rounds_skipped = 0,
-           rounds_discarded = 0, frames_discarded = 0, not_finite = 0, too_few = 0,
-           bytes_posted = 0;
-  Nanoseconds time_ns = 0, wait_ns = 0;
-  uint64_t q =
-      0;  // largest number of writes to a coordinate between sampling and applying seen so far
-  double margin = 0;  // (limit - (1 - m)) / limit of section "stability"
+  uint64_t calls = 0;
+  uint64_t rounds_started = 0;
+  uint64_t rounds_applied = 0;    // and written
+  uint64_t rounds_skipped = 0;    // calls that started none: window full, or a lane without room
+  uint64_t rounds_discarded = 0;  // open at finish or load, or never to be complete
+  uint64_t frames_discarded = 0;  // of resolved or foreign rounds, or malformed
+  uint64_t not_finite = 0;        // contributions left out
+  uint64_t too_few = 0;           // rounds with fewer than two contributors: nothing written
+  uint64_t momentum_raised = 0;   // rounds applied with a momentum that the guard raised
+  uint64_t bytes_posted = 0;      // payload bytes x receivers, means included
+  uint64_t means = 0;             // blocking means completed
+  Nanoseconds time_ns = 0;        // inside calls, waiting included; without means
+  Nanoseconds wait_ns = 0;        // blocked inside calls
+  Nanoseconds mean_ns = 0;        // inside means, finish included
+  uint64_t q = 0;       // writes to a coordinate between sampling and applying, largest seen
+  double margin = 1.0;  // (limit - gain) / limit at the worst q of the setting; see stability.h
 };
 
 }  // namespace asyncmesh

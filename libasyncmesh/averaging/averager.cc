@@ -1,0 +1,122 @@
+#include "averaging/averager.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "averaging/geometry.h"
+#include "averaging/stability.h"
+
+namespace asyncmesh {
+namespace {
+
+using kernels::TensorView;
+
+Status invalid(std::string text) { return {Code::kInvalidArgument, std::move(text)}; }
+
+bool between(double value, double low, double high) { return value >= low && value <= high; }
+
+Status check_settings(const AveragerConfig& config) {
+  if (!between(config.scale, 0.0, 2.0)) return invalid("scale is not in [0, 2]");
+  if (!between(config.momentum_first, 0.0, 1.0) || !between(config.momentum_last, 0.0, 1.0)) {
+    return invalid("momentum is not in [0, 1]");
+  }
+  if (!between(config.warm_up, 0.0, 1.0)) return invalid("warm_up is not in [0, 1]");
+  if (config.mode == AveragingMode::kOpportunistic && config.window == 0) {
+    return invalid("an opportunistic averager needs a window of at least 1");
+  }
+  if (config.window > 1U << 16) return invalid("a window of more than 65536 rounds");
+  return {};
+}
+
+Status check_disjoint(std::span<const TensorView> tensors) {
+  std::vector<TensorView> sorted(tensors.begin(), tensors.end());
+  std::erase_if(sorted, [](const TensorView& tensor) { return tensor.count == 0; });
+  std::sort(sorted.begin(), sorted.end(), [](const TensorView& a, const TensorView& b) {
+    return std::less<const float*>()(a.data, b.data);
+  });
+  for (size_t i = 1; i < sorted.size(); ++i) {
+    if (std::less<const float*>()(sorted[i].data, sorted[i - 1].data + sorted[i - 1].count)) {
+      return invalid("tensors overlap (a tied tensor belongs in the table once)");
+    }
+  }
+  return {};
+}
+
+Status check_mailboxes(const AveragerConfig& config, const Partition& partition,
+                       const AveragerParts& parts) {
+  if (parts.rounds.size() != parts.means.size() || parts.rounds.self() != parts.means.self()) {
+    return invalid("the two mailboxes have different members");
+  }
+  if (parts.rounds.size() > kernels::kMaxMembers) {
+    return Status(Code::kUnsupported,
+                  fmt::format("{} members, at most {}", parts.rounds.size(), kernels::kMaxMembers));
+  }
+  if (parts.rounds.payload_bytes() < 4 || parts.means.payload_bytes() < 4) {
+    return invalid("a mailbox takes no value");
+  }
+  const uint64_t slots =
+      (uint64_t{config.window} + 2) *
+      pieces_of(partition.max_elements(), config.encoding, parts.rounds.payload_bytes());
+  if (parts.rounds.size() > 1 && parts.rounds.port().config().slots < slots) {
+    return invalid(fmt::format("the rounds' mailbox has {} slots, {} are needed",
+                               parts.rounds.port().config().slots, slots));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Averager>> Averager::create(const AveragerConfig& config,
+                                                   std::span<const TensorView> tensors,
+                                                   const AveragerParts& parts) {
+  if (Status status = check_settings(config); !status.ok()) return status;
+  Result<Partition> partition = Partition::create(config, tensors);
+  if (!partition.ok()) return partition.status();
+  if (Status status = check_disjoint(tensors); !status.ok()) return status;
+  if (Status status = check_stability(config, partition.value().parts()); !status.ok()) {
+    return status;
+  }
+  if (Status status = check_mailboxes(config, partition.value(), parts); !status.ok()) {
+    return status;
+  }
+  return std::unique_ptr<Averager>(new Averager(config, std::move(partition.value()), parts));
+}
+
+Averager::Averager(const AveragerConfig& config, Partition partition, const AveragerParts& parts)
+    : config_(config),
+      partition_(std::move(partition)),
+      rounds_(parts.rounds),
+      means_(parts.means),
+      kernels_(parts.kernels),
+      clock_(parts.clock),
+      waiter_(parts.waiter),
+      queues_(parts.rounds),
+      // A deterministic call samples its round before it applies the one that is due.
+      open_(config.mode == AveragingMode::kDeterministic ? config.window + 1 : config.window,
+            partition_.max_elements(), config.encoding),
+      exchange_(parts.means, parts.kernels),
+      posts_(pieces_of(partition_.max_elements(), config.encoding, parts.rounds.payload_bytes())),
+      checked_(parts.rounds.size(), 0),
+      weights_(parts.rounds.size(), 0.0F),
+      broken_(parts.rounds.size(), 0),
+      values_(parts.rounds.size(), nullptr),
+      known_lost_(parts.rounds.size(), 0),
+      mean_(partition_.max_elements()) {
+  if (config_.rule == kernels::Rule::kEma) {
+    ema_.resize(partition_.elements(), 0.0F);
+    visited_.resize((partition_.blocks() + 63) / 64, 0);
+  }
+  stats_.margin = stability_margin(config_.rule, config_.momentum_first, config_.scale,
+                                   worst_q(config_, partition_.parts()));
+}
+
+Status Averager::rebind(std::span<const TensorView> tensors) {
+  if (Status status = check_disjoint(tensors); !status.ok()) return status;
+  return partition_.rebind(tensors);
+}
+
+}  // namespace asyncmesh

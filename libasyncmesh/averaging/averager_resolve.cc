@@ -1,0 +1,179 @@
+// Resolving the oldest open round: is everything there, the mean, the rule.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "averaging/averager.h"
+#include "averaging/geometry.h"
+#include "averaging/schedule.h"
+#include "averaging/stability.h"
+
+namespace asyncmesh {
+
+Averager::Arrival Averager::arrival(uint32_t member, const Round& round) {
+  while (queues_.depth(member) > 0 && queues_.at(member, 0).meta.round < round.number) {
+    queues_.discard(member);
+  }
+  const uint64_t per_piece = values_per_piece(config_.encoding, rounds_.payload_bytes());
+  uint32_t& checked = checked_[member];
+  for (; checked < round.pieces; ++checked) {
+    if (checked == queues_.depth(member)) {
+      // A member that finished has sent all that it ever will.
+      return queues_.finished(member) ? Arrival::kAbsent : Arrival::kMissing;
+    }
+    const Delta& delta = queues_.at(member, checked);
+    const DeltaMeta& meta = delta.meta;
+    if (meta.round != round.number) return checked == 0 ? Arrival::kAbsent : Arrival::kBroken;
+    const bool right = meta.kind == DeltaKind::kRound && meta.encoding == config_.encoding &&
+                       meta.pieces == round.pieces && meta.piece == checked &&
+                       meta.count == std::min(per_piece, round.elements - checked * per_piece) &&
+                       delta.bytes == kernels::encoded_bytes(config_.encoding, meta.count);
+    if (!right) return Arrival::kBroken;
+  }
+  return Arrival::kWhole;
+}
+
+Averager::Gathered Averager::gather(const Round& round) {
+  bool missing = false;
+  for (uint32_t member = 0; member < rounds_.size(); ++member) {
+    weights_[member] = 0.0F;
+    broken_[member] = 0;
+    if (member == rounds_.self()) {
+      weights_[member] = round.weight;
+      continue;
+    }
+    if (!queues_.contributes(member, round.number)) continue;
+    switch (arrival(member, round)) {
+      case Arrival::kWhole:
+        weights_[member] = std::max(queues_.at(member, 0).meta.weight, 0.0F);
+        break;
+      case Arrival::kMissing:
+        missing = true;
+        break;
+      case Arrival::kBroken:
+        broken_[member] = 1;
+        break;
+      case Arrival::kAbsent:
+        return Gathered::kSkipped;
+    }
+  }
+  return missing ? Gathered::kWaiting : Gathered::kReady;
+}
+
+Averager::Resolution Averager::resolve(const CallArgs& args) {
+  const Round& round = open_.front();
+  const Gathered gathered = gather(round);
+  if (gathered == Gathered::kWaiting) return Resolution::kWaiting;
+  if (gathered == Gathered::kSkipped) {
+    // A live member resumed the training above this round: it will never be complete.
+    ++stats_.rounds_discarded;
+    retire(false);
+    return Resolution::kDropped;
+  }
+  const bool enough = average(round);
+  if (enough) {
+    apply(round, args);
+  } else {
+    ++stats_.too_few;
+  }
+  retire(true);
+  return enough ? Resolution::kApplied : Resolution::kDropped;
+}
+
+// Averages every piece; returns the members whose values are not finite.
+uint64_t Averager::average_pieces(const Round& round) {
+  const uint64_t per_piece = values_per_piece(config_.encoding, rounds_.payload_bytes());
+  uint64_t not_finite = 0;
+  for (uint32_t piece = 0; piece < round.pieces; ++piece) {
+    const uint64_t first = piece * per_piece;
+    for (uint32_t member = 0; member < rounds_.size(); ++member) {
+      const bool counts = weights_[member] > 0.0F;
+      const std::byte* own = round.own + kernels::encoded_bytes(config_.encoding, first);
+      if (member == rounds_.self()) {
+        values_[member] = counts ? own : nullptr;
+      } else {
+        values_[member] = counts ? queues_.at(member, piece).values : nullptr;
+      }
+    }
+    uint64_t mask = 0;
+    kernels_.average(values_.data(), weights_.data(), rounds_.size(), config_.encoding,
+                     std::min(per_piece, round.elements - first), mean_.data() + first, &mask,
+                     nullptr);
+    not_finite |= mask;
+  }
+  return not_finite;
+}
+
+bool Averager::average(const Round& round) {
+  const auto contributors = [&] {
+    return std::count_if(weights_.begin(), weights_.end(), [](float w) { return w > 0.0F; });
+  };
+  if (contributors() < 2) return false;
+  const uint64_t not_finite = average_pieces(round);
+  if (not_finite == 0) return true;
+  // A contribution counts whole or not at all, though the kernel sees it piece by piece.
+  stats_.not_finite += static_cast<uint64_t>(std::popcount(not_finite));
+  for (uint32_t member = 0; member < rounds_.size(); ++member) {
+    if ((not_finite >> member & 1) != 0) weights_[member] = 0.0F;
+  }
+  if (contributors() < 2) return false;
+  average_pieces(round);
+  return true;
+}
+
+float Averager::momentum(uint64_t q, double progress) {
+  const double scheduled = momentum_at(
+      {.first = config_.momentum_first, .last = config_.momentum_last, .warm_up = config_.warm_up},
+      progress);
+  stats_.q = std::max(stats_.q, q);
+  double used = scheduled;
+  if (config_.rule == kernels::Rule::kEma && config_.mode == AveragingMode::kOpportunistic) {
+    used = std::max(scheduled, guarded_momentum(stats_.q));
+    if (used > scheduled) ++stats_.momentum_raised;
+  }
+  stats_.margin =
+      stability_margin(config_.rule, used, config_.scale, worst_q(config_, partition_.parts()));
+  return static_cast<float>(used);
+}
+
+void Averager::apply(const Round& round, const CallArgs& args) {
+  const uint64_t between = stats_.rounds_applied - round.writes_before;
+  const bool ema = config_.rule == kernels::Rule::kEma;
+  // The published code gives the full drift to the first subset that it ever writes, and to no
+  // other.
+  const bool full =
+      config_.init == EmaInit::kFirstVisit || (config_.init == EmaInit::kParity && !written_);
+  kernels_.apply(partition_.tensor_data(), partition_.tensor_count(), round.subset,
+                 {.rule = config_.rule,
+                  .momentum = momentum(between / partition_.parts(), args.progress),
+                  .scale = static_cast<float>(config_.scale),
+                  .first_visit_full = full,
+                  .lossless = kernels::lossless(config_.encoding)},
+                 round.snapshot, mean_.data(), round.own, config_.encoding,
+                 ema ? ema_.data() : nullptr, ema ? visited_.data() : nullptr, args.mirror,
+                 nullptr);
+  written_ = true;
+  ++stats_.rounds_applied;
+  ++result_.applied;
+  result_.age_rounds = next_round_ - 1 - round.number;
+  result_.age_calls = calls_ - round.call;
+  result_.age_ns = clock_.now() - round.started;
+}
+
+// Forgets the oldest round and returns the slots of its frames.
+void Averager::retire(bool used) {
+  const uint64_t number = open_.front().number;
+  for (uint32_t member = 0; member < rounds_.size(); ++member) {
+    checked_[member] = 0;
+    while (queues_.depth(member) > 0 && queues_.at(member, 0).meta.round <= number) {
+      if (used && broken_[member] == 0) {
+        queues_.drop(member);
+      } else {
+        queues_.discard(member);
+      }
+    }
+  }
+  open_.pop();
+}
+
+}  // namespace asyncmesh

@@ -1,0 +1,57 @@
+#include "averaging/geometry.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "averaging/partition.h"
+
+namespace asyncmesh {
+namespace {
+
+constexpr uint64_t kMaxSlots = 1ULL << 20;
+constexpr uint32_t kMeanSlots = 8;  // frames of a mean in flight: enough to hide a round trip
+
+uint32_t payload_for(uint64_t bytes) {
+  const uint64_t padded = std::max<uint64_t>(64, (bytes + 63) & ~uint64_t{63});
+  return static_cast<uint32_t>(std::min<uint64_t>(padded, kMaxPieceBytes));
+}
+
+}  // namespace
+
+uint64_t values_per_piece(kernels::Encoding encoding, uint32_t payload_bytes) noexcept {
+  return payload_bytes / kernels::encoded_bytes(encoding, 1);
+}
+
+uint32_t pieces_of(uint64_t count, kernels::Encoding encoding, uint32_t payload_bytes) noexcept {
+  const uint64_t values = values_per_piece(encoding, payload_bytes);
+  return static_cast<uint32_t>(std::max<uint64_t>(1, (count + values - 1) / values));
+}
+
+Result<AveragerGeometry> averager_geometry(const AveragerConfig& config,
+                                           std::span<const kernels::TensorView> tensors) {
+  Result<Partition> partition = Partition::create(config, tensors);
+  if (!partition.ok()) return partition.status();
+  const uint64_t most = partition.value().max_elements();
+  const uint64_t elements = partition.value().elements();
+
+  AveragerGeometry geometry;
+  geometry.rounds.payload_bytes = payload_for(kernels::encoded_bytes(config.encoding, most));
+  geometry.pieces = pieces_of(most, config.encoding, geometry.rounds.payload_bytes);
+  const uint64_t slots = (uint64_t{config.window} + 2) * geometry.pieces;
+  if (slots > kMaxSlots) {
+    return Status(Code::kTooLarge,
+                  fmt::format("{} frames per round and a window of {} need {} slots per lane",
+                              geometry.pieces, config.window, slots));
+  }
+  geometry.rounds.slots = static_cast<uint32_t>(std::bit_ceil(slots));
+
+  constexpr auto kMeanEncoding = kernels::Encoding::kFloat32;
+  geometry.means.payload_bytes = payload_for(kernels::encoded_bytes(kMeanEncoding, elements));
+  const uint32_t mean_pieces = pieces_of(elements, kMeanEncoding, geometry.means.payload_bytes);
+  geometry.means.slots = std::bit_ceil(std::clamp(mean_pieces, 2U, kMeanSlots));
+  return geometry;
+}
+
+}  // namespace asyncmesh

@@ -1,0 +1,206 @@
+#include "averaging/mean_exchange.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "averaging/geometry.h"
+
+namespace asyncmesh {
+namespace {
+
+using kernels::Encoding;
+using kernels::TensorView;
+
+bool is_finite(const kernels::Table& kernels, std::span<const TensorView> tensors) {
+  // A sum of squares of finite floats is finite in double.
+  double sums[kernels::kSumSlots];
+  return std::all_of(tensors.begin(), tensors.end(), [&](const TensorView& tensor) {
+    if (tensor.count == 0) return true;
+    kernels.sum_of_squares(tensor.data, tensor.count, sums, nullptr);
+    return std::isfinite(sums[0]);
+  });
+}
+
+bool same(std::span<const TensorView> a, std::span<const TensorView> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const TensorView& left, const TensorView& right) {
+                      return left.data == right.data && left.count == right.count;
+                    });
+}
+
+float usable(float weight) { return std::isfinite(weight) && weight > 0.0F ? weight : 0.0F; }
+
+}  // namespace
+
+MeanExchange::MeanExchange(Mailbox& mailbox, const kernels::Table& kernels)
+    : mailbox_(mailbox),
+      kernels_(kernels),
+      queues_(mailbox),
+      per_piece_(values_per_piece(Encoding::kFloat32, mailbox.payload_bytes())),
+      takes_part_(mailbox.size(), 0),
+      weights_(mailbox.size(), 0.0F),
+      values_(mailbox.size(), nullptr),
+      own_(per_piece_),
+      mean_(per_piece_) {}
+
+bool MeanExchange::is(const Request& request) const {
+  return same(request.in, in_) && same(request.out, out_) && request.purpose == purpose_;
+}
+
+bool MeanExchange::begin(const Request& request) {
+  in_.assign(request.in.begin(), request.in.end());
+  out_.assign(request.out.begin(), request.out.end());
+  purpose_ = request.purpose;
+  const bool finite = is_finite(kernels_, request.in);
+  weight_ = finite ? usable(request.weight) : 0.0F;
+  total_ = 0;
+  for (const TensorView& tensor : request.in) total_ += tensor.count;
+  pieces_ =
+      pieces_of(total_, Encoding::kFloat32, static_cast<uint32_t>(per_piece_ * sizeof(float)));
+  ++number_;
+  posted_ = 0;
+  done_ = 0;
+  others_ = 0;
+  post_at_ = own_at_ = write_at_ = Cursor{};
+  for (uint32_t member = 0; member < mailbox_.size(); ++member) {
+    takes_part_[member] = queues_.lost(member) ? 0 : 1;
+    if (takes_part_[member] != 0 && member != mailbox_.self()) ++others_;
+  }
+  active_ = true;
+  return finite;
+}
+
+Code MeanExchange::finish(Code code) {
+  active_ = false;
+  return code;
+}
+
+Code MeanExchange::step() {
+  queues_.poll();
+  post_pieces();
+  while (done_ < posted_) {
+    const Code gathered = gather_piece();
+    if (gathered == Code::kAgain) return Code::kAgain;
+    if (gathered != Code::kOk) return finish(gathered);
+    const Code averaged = average_piece();
+    if (averaged != Code::kOk) return finish(averaged);
+    for (uint32_t member = 0; member < mailbox_.size(); ++member) {
+      if (member != mailbox_.self() && takes_part_[member] != 0) queues_.drop(member);
+    }
+    ++done_;
+    post_pieces();
+  }
+  return done_ == pieces_ ? finish(Code::kOk) : Code::kAgain;
+}
+
+void MeanExchange::post_pieces() {
+  for (; posted_ < pieces_; ++posted_) {
+    if (others_ == 0) continue;
+    Mailbox::Post post;
+    if (mailbox_.claim(&post) != Code::kOk) return;
+    const uint64_t count = piece_values(posted_);
+    const auto bytes = static_cast<uint32_t>(kernels::encoded_bytes(Encoding::kFloat32, count));
+    read(post_at_, count, post.values);
+    mailbox_.commit(post,
+                    {.kind = DeltaKind::kMean,
+                     .piece = posted_,
+                     .pieces = pieces_,
+                     .round = number_,
+                     .step = static_cast<uint64_t>(purpose_),
+                     .count = count,
+                     .weight = weight_},
+                    bytes);
+    bytes_posted_ += uint64_t{bytes} * others_;
+  }
+}
+
+Code MeanExchange::check(uint32_t member, const DeltaMeta& meta, uint32_t bytes) {
+  culprit_ = member;
+  const bool right = meta.round == number_ && meta.piece == done_ && meta.pieces == pieces_ &&
+                     meta.count == piece_values(done_) &&
+                     meta.step == static_cast<uint64_t>(purpose_) &&
+                     meta.encoding == Encoding::kFloat32 &&
+                     bytes == kernels::encoded_bytes(Encoding::kFloat32, meta.count);
+  return right ? Code::kOk : Code::kMismatch;
+}
+
+Code MeanExchange::gather_piece() {
+  for (uint32_t member = 0; member < mailbox_.size(); ++member) {
+    values_[member] = nullptr;
+    weights_[member] = 0.0F;
+    if (member == mailbox_.self() || takes_part_[member] == 0) continue;
+    // What is left of a mean that ended early.
+    while (queues_.depth(member) > 0 && queues_.at(member, 0).meta.round < number_) {
+      queues_.discard(member);
+    }
+    if (queues_.depth(member) == 0) {
+      if (!queues_.lost(member)) return Code::kAgain;
+      culprit_ = member;
+      return Code::kPeerLost;
+    }
+    const Delta& delta = queues_.at(member, 0);
+    if (const Code code = check(member, delta.meta, delta.bytes); code != Code::kOk) return code;
+    values_[member] = delta.values;
+    weights_[member] = usable(delta.meta.weight);
+  }
+  // Read again instead of kept: the piece of `in` is only overwritten below, after the average.
+  read(own_at_, piece_values(done_), reinterpret_cast<std::byte*>(own_.data()));
+  values_[mailbox_.self()] = reinterpret_cast<const std::byte*>(own_.data());
+  weights_[mailbox_.self()] = weight_;
+  return Code::kOk;
+}
+
+Code MeanExchange::average_piece() {
+  const uint64_t count = piece_values(done_);
+  uint32_t contributors = 0;
+  uint32_t last = 0;
+  for (uint32_t member = 0; member < mailbox_.size(); ++member) {
+    if (weights_[member] <= 0.0F) continue;
+    ++contributors;
+    last = member;
+  }
+  if (contributors == 0) return Code::kInvalidArgument;
+  if (contributors == 1) {
+    kernels_.decode(values_[last], count, Encoding::kFloat32, mean_.data(), nullptr);
+  } else {
+    uint64_t not_finite = 0;
+    kernels_.average(values_.data(), weights_.data(), mailbox_.size(), Encoding::kFloat32, count,
+                     mean_.data(), &not_finite, nullptr);
+    // Senders vouch for their values; bytes that break that are a broken member's.
+    if (not_finite != 0) return Code::kMismatch;
+  }
+  write(write_at_, count, mean_.data());
+  return Code::kOk;
+}
+
+uint64_t MeanExchange::piece_values(uint32_t piece) const {
+  return std::min<uint64_t>(per_piece_, total_ - piece * per_piece_);
+}
+
+void MeanExchange::read(Cursor& cursor, uint64_t count, std::byte* out) const {
+  while (count > 0) {
+    const TensorView& tensor = in_[cursor.tensor];
+    const uint64_t some = std::min(count, tensor.count - cursor.offset);
+    // Encoding to fp32 is the copy that every backend has.
+    kernels_.encode(tensor.data + cursor.offset, some, Encoding::kFloat32, out, nullptr);
+    out += some * sizeof(float);
+    count -= some;
+    cursor.offset += some;
+    if (cursor.offset == tensor.count) cursor = {.tensor = cursor.tensor + 1, .offset = 0};
+  }
+}
+
+void MeanExchange::write(Cursor& cursor, uint64_t count, const float* values) const {
+  while (count > 0) {
+    const TensorView& tensor = out_[cursor.tensor];
+    const uint64_t some = std::min(count, tensor.count - cursor.offset);
+    kernels_.decode(reinterpret_cast<const std::byte*>(values), some, Encoding::kFloat32,
+                    tensor.data + cursor.offset, nullptr);
+    values += some;
+    count -= some;
+    cursor.offset += some;
+    if (cursor.offset == tensor.count) cursor = {.tensor = cursor.tensor + 1, .offset = 0};
+  }
+}
+
+}  // namespace asyncmesh

@@ -1,0 +1,70 @@
+// The rotating partition: which blocks of a parameter table belong to which round.
+//
+// A table is a list of tensors. Blocks of `granularity` consecutive elements never cross tensors
+// and are numbered over the whole table. N = min(ceil(1 / fraction), blocks) parts; round k uses
+// part k % N of cycle k / N. Every cycle draws a new keyed permutation (or all share one), a pure
+// function of (seed, group key, cycle): every member derives the same subsets without talking.
+// With one element per block and one table per tensor this is the partition of the published code.
+//
+// Immutable after construction but for `rebind`. Threads: const functions from any thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "averaging/config.h"
+#include "base/status.h"
+#include "kernels/kernels.h"
+
+namespace asyncmesh {
+
+// N. 1 / fraction is taken to within one part in a million, so that neither 1 / 0.05 computed with
+// an error in the last place nor a fraction that passed through a 32-bit float gains a part.
+uint32_t parts_of(double fraction, uint64_t blocks);
+
+class Partition {
+ public:
+  // `first_block` of the tensors is ignored and set here. InvalidArgument: no element, a null
+  // tensor, a fraction outside (0, 1], granularity 0, too many blocks.
+  static Result<Partition> create(const AveragerConfig& config,
+                                  std::span<const kernels::TensorView> tensors);
+
+  uint32_t parts() const { return parts_; }        // N
+  uint64_t blocks() const { return blocks_; }      // in the table
+  uint64_t elements() const { return elements_; }  // in the table
+  std::span<const kernels::TensorView> tensors() const { return tensors_; }
+  const kernels::TensorView* tensor_data() const { return tensors_.data(); }
+  uint32_t tensor_count() const { return static_cast<uint32_t>(tensors_.size()); }
+
+  kernels::Subset subset(uint64_t round) const;
+  // Elements of a subset; O(tensors), where walking its blocks would be O(blocks / N).
+  uint64_t elements_of(const kernels::Subset& subset) const;
+  uint64_t max_elements() const { return max_elements_; }  // no part has more
+  // The part number of every element of the table, in table order, in cycle `cycle`.
+  // `parts_out` has elements() entries.
+  void part_of_elements(uint64_t cycle, uint32_t* parts_out) const;
+
+  // Follows tensors that moved. InvalidArgument unless number and counts are the same.
+  Status rebind(std::span<const kernels::TensorView> tensors);
+
+ private:
+  struct Tail {
+    uint64_t block = 0;    // a last block that is short
+    uint64_t missing = 0;  // elements it lacks
+  };
+  uint64_t key_of(uint64_t cycle) const;
+
+  std::vector<kernels::TensorView> tensors_;
+  std::vector<Tail> tails_;
+  uint64_t blocks_ = 0;
+  uint64_t elements_ = 0;
+  uint64_t max_elements_ = 0;
+  uint64_t seed_ = 0;
+  uint64_t group_key_ = 0;
+  uint32_t parts_ = 1;
+  uint32_t granularity_ = 1;
+  Redraw redraw_ = Redraw::kEveryCycle;
+};
+
+}  // namespace asyncmesh
