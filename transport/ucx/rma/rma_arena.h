@@ -1,0 +1,64 @@
+// The memory of an inbound lane of the rma engine, which its writer writes.
+//
+//   0            64           128                 slots x 64
+//   | commit 0   | commit 1   | ... one line each | slot 0 (slot_bytes) | slot 1 | ...
+//
+// Commit word of a frame: epoch << 48 | sequence, eight bytes, written after the frame and compared
+// for equality. Words are never cleared: what an earlier lap left there is another sequence. The
+// arena belongs to one link epoch and is never handed on: closing an endpoint does not stop a
+// writer that maps the memory, so late stores of a peer thought dead are harmless only because
+// nobody reads them. UCX allocates it (System V or POSIX shared memory, marked for removal from the
+// start, so that a killed process leaves nothing behind), for only UCX's own memory can be written
+// without the target's help.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/status.h"
+#include "transport/transport.h"
+#include "transport/ucx/ucx_handles.h"
+
+namespace asyncmesh::transport {
+
+inline constexpr size_t kCommitStride = 64;
+inline constexpr uint32_t kRmaOfferMagic = 0x4F524D41;  // "AMRO"
+
+inline uint64_t commit_word(Epoch epoch, Sequence sequence) {
+  return (uint64_t{epoch} << 48) | (sequence & kSequenceMask);
+}
+
+// Offsets within an arena; both ends compute them.
+class RmaLayout {
+ public:
+  explicit RmaLayout(const LaneGeometry& geometry)
+      : slots_(geometry.slots), slot_bytes_(geometry.slot_bytes) {}
+  size_t commit(Sequence sequence) const { return (sequence & (slots_ - 1)) * kCommitStride; }
+  size_t slot(Sequence sequence) const {
+    return slots_ * kCommitStride + (sequence & (slots_ - 1)) * slot_bytes_;
+  }
+  size_t bytes() const { return slots_ * (kCommitStride + slot_bytes_); }
+
+ private:
+  size_t slots_;
+  size_t slot_bytes_;
+};
+
+// The reader's offer; the packed remote key follows.
+struct RmaOffer {
+  uint32_t magic = kRmaOfferMagic;
+  Epoch epoch = 0;
+  LaneId lane = 0;
+  uint32_t slots = 0;
+  uint32_t slot_bytes = 0;
+  uint64_t address = 0;  // of the arena, in the reader's process
+};
+static_assert(sizeof(RmaOffer) == 24);
+
+// Allocates an arena, zeroed and faulted in.
+Result<UcpMemory> allocate_arena(ucp_context_h context, const RmaLayout& layout);
+Result<Bytes> make_rma_offer(ucp_context_h context, const UcpMemory& arena, RmaOffer offer);
+
+}  // namespace asyncmesh::transport

@@ -1,0 +1,113 @@
+// Lanes of the rma engine: the writer puts a frame into the reader's arena, then its commit word;
+// the reader polls the word.
+//
+// What orders frame before commit:
+//   * direct stores (shared memory, the default): the writer maps the arena, copies the frame with
+//   memcpy and stores the word with
+//     release; it pairs with the acquire load in RmaInbound::poll. The same cache-coherent memory
+//     under two mappings, so the C++ rule is all that is needed on every architecture.
+//   * puts (rc, or shared memory when direct stores are off): one rail, hence one queue pair, which
+//   delivers in order. A frame put
+//     that completed in the call is followed by UCX's fence in its weak mode (a memory barrier for
+//     shared memory, a flag in the next request for rc; it never waits) and the put of the word. A
+//     frame put that returned a request is followed by its word from the completion callback; words
+//     of later frames then wait for it, so that commits leave in order.
+//
+// The commit words of frames in flight must stay unchanged until their put is done, so they have a
+// place per slot.
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "transport/transport.h"
+#include "transport/ucx/rma/rma_arena.h"
+#include "transport/ucx/ucx_lane.h"
+
+namespace asyncmesh::transport {
+
+class RmaLink;
+
+class RmaInbound final : public UcxInbound {
+ public:
+  RmaInbound(RmaLink& link, LaneId lane, const LaneGeometry& geometry, InboundSink& sink);
+  ~RmaInbound() override { RmaInbound::stop(); }
+  Status open(Sequence next);
+
+  void release(Sequence sequence) override;
+  void stop() override { stopped_ = true; }
+  uint32_t poll() override;  // looks at the next expected frame's word only
+
+ private:
+  RmaLink* rma_link_;  // valid while link_ is
+  RmaLayout layout_;
+  bool stopped_ = false;
+  Sequence next_ = 1;
+  UcpMemory arena_;
+};
+
+// Puts in flight. Outlives its lane while UCX holds requests.
+class RmaPuts final : public Lingering {
+ public:
+  struct Target {
+    ucp_worker_h worker = nullptr;
+    uint64_t address = 0;  // of the arena, in the reader's process
+    UniqueUcpRkey rkey;
+  };
+  RmaPuts(RmaLink* link, Target target, const LaneGeometry& geometry, OutboundSink* sink);
+  void disown();
+  void drop_handles() override { target_.rkey.reset(); }
+  ucp_rkey_h rkey() const { return target_.rkey.get(); }
+  // Any error is the link's end.
+  ucs_status_t send(ucp_ep_h endpoint, Sequence sequence, uint64_t word, const Frame& frame,
+                    ucp_mem_h memory);
+
+ private:
+  struct Put {
+    RmaPuts* owner = nullptr;
+    uint64_t word = 0;
+    bool landed = false;  // the frame may be committed
+  };
+  ucs_status_t put(const void* data, size_t bytes, size_t offset, ucp_mem_h memory,
+                   ucp_send_nbx_callback_t done, void* context);
+  ucs_status_t commit_landed();
+  static void on_frame_put(void* request, ucs_status_t status, void* put);
+  static void on_word_put(void* request, ucs_status_t status, void* self);
+
+  RmaLink* link_;
+  Target target_;
+  RmaLayout layout_;
+  OutboundSink* sink_;
+  ucp_ep_h endpoint_ = nullptr;
+  size_t mask_;
+  Sequence next_commit_ = 0;  // 0: nothing sent yet
+  Sequence last_sent_ = 0;
+  std::vector<Put> puts_;  // by sequence % slots
+};
+
+class RmaOutbound final : public UcxOutbound {
+ public:
+  RmaOutbound(RmaLink& link, LaneId lane, const LaneGeometry& geometry, OutboundSink& sink);
+  ~RmaOutbound() override;
+  Status open(std::span<const std::byte> offer, bool direct_stores);
+
+  Code send(Sequence sequence, const Frame& frame) override;
+  void detach() override;
+
+ private:
+  void store(Sequence sequence, const Frame& frame);
+  Code put(Sequence sequence, const Frame& frame);
+
+  RmaLink* rma_link_;  // valid while link_ is
+  RmaLayout layout_;
+  std::byte* mapped_ = nullptr;  // the reader's arena in this process; null: through puts
+  std::unique_ptr<RmaPuts> puts_;
+};
+
+}  // namespace asyncmesh::transport

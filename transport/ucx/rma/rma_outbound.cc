@@ -1,0 +1,94 @@
+#include <fmt/format.h>
+
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include "transport/ucx/rma/rma_lane.h"
+#include "transport/ucx/rma/rma_transport.h"
+#include "transport/ucx/ucx_log.h"
+
+namespace asyncmesh::transport {
+
+RmaOutbound::RmaOutbound(RmaLink& link, LaneId lane, const LaneGeometry& geometry,
+                         OutboundSink& sink)
+    : UcxOutbound(link, lane, geometry, sink), rma_link_(&link), layout_(geometry) {}
+
+RmaOutbound::~RmaOutbound() { detach(); }
+
+Status RmaOutbound::open(std::span<const std::byte> offer, bool direct_stores) {
+  RmaOffer theirs;
+  if (offer.size() > sizeof(theirs)) std::memcpy(&theirs, offer.data(), sizeof(theirs));
+  const bool fits = offer.size() > sizeof(theirs) && theirs.magic == kRmaOfferMagic &&
+                    theirs.lane == lane_ && theirs.epoch == link_->epoch() &&
+                    theirs.slots == geometry_.slots && theirs.slot_bytes == geometry_.slot_bytes;
+  if (!fits) {
+    return {Code::kMismatch,
+            fmt::format("lane {}: the reader's offer does not fit this lane and epoch", lane_)};
+  }
+  take_ucx_log();
+  ucp_rkey_h rkey = nullptr;
+  const ucs_status_t status =
+      ucp_ep_rkey_unpack(link_->endpoint(), offer.data() + sizeof(theirs), &rkey);
+  if (status != UCS_OK)
+    return ucx_error(Code::kUnsupported, "the reader's slots cannot be mapped here", status);
+  RmaPuts::Target target{worker_.handle(), theirs.address, UniqueUcpRkey(rkey)};
+  void* mapped = nullptr;
+  const bool mappable = ucp_rkey_ptr(rkey, theirs.address, &mapped) == UCS_OK;
+  if (mappable && direct_stores) mapped_ = static_cast<std::byte*>(mapped);
+  puts_ = std::make_unique<RmaPuts>(rma_link_, std::move(target), geometry_, &sink_);
+  rma_link_->note_direct(mapped_ != nullptr);
+  return {};
+}
+
+Code RmaOutbound::send(Sequence sequence, const Frame& frame) {
+  if (link_ == nullptr || link_->failed()) return Code::kLinkError;
+  if (frame.bytes > geometry_.slot_bytes) return Code::kTooLarge;
+  link_->step(FrameStep::kBeforeFrame, lane_, sequence);
+  if (mapped_ == nullptr) return put(sequence, frame);
+  store(sequence, frame);
+  rma_link_->note_commit();
+  sink_.on_sent(sequence);
+  return Code::kOk;
+}
+
+void RmaOutbound::store(Sequence sequence, const Frame& frame) {
+  std::byte* const slot = mapped_ + layout_.slot(sequence);
+  if (link_->hooked()) [[unlikely]] {
+    const size_t half = frame.bytes / 2;
+    std::memcpy(slot, frame.data, half);
+    link_->step(FrameStep::kInsideFrame, lane_, sequence);
+    std::memcpy(slot + half, frame.data + half, frame.bytes - half);
+    link_->step(FrameStep::kAfterFrame, lane_, sequence);
+  } else {
+    std::memcpy(slot, frame.data, frame.bytes);
+  }
+  std::atomic_ref<uint64_t> word(*reinterpret_cast<uint64_t*>(mapped_ + layout_.commit(sequence)));
+  // Pairs with the acquire in RmaInbound::poll.
+  word.store(commit_word(link_->epoch(), sequence), std::memory_order_release);
+  link_->step(FrameStep::kAfterCommit, lane_, sequence);
+}
+
+Code RmaOutbound::put(Sequence sequence, const Frame& frame) {
+  const ucs_status_t status =
+      puts_->send(link_->endpoint(), sequence, commit_word(link_->epoch(), sequence), frame,
+                  worker_.staging(frame.staging));
+  link_->step(FrameStep::kAfterCommit, lane_, sequence);
+  if (status == UCS_OK) return Code::kOk;
+  link_->fail("putting a frame", status);
+  return Code::kLinkError;
+}
+
+// The mapping ends with the remote key, and that when nothing is in flight; an rkey is valid for
+// its endpoint only.
+void RmaOutbound::detach() {
+  mapped_ = nullptr;
+  if (puts_ != nullptr) {
+    puts_->disown();
+    worker_.retire(std::move(puts_));
+  }
+  if (link_ != nullptr) link_->remove(this);
+  link_ = nullptr;
+}
+
+}  // namespace asyncmesh::transport

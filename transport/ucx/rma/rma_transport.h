@@ -1,0 +1,103 @@
+// The rma engine's transport and link, and how a sleeping reader is woken.
+//
+// A store into shared memory raises no event at the reader. A reader that spins needs none, so
+// nothing is sent for it. A reader that is about to sleep (arm) tells each peer once, in a *sleep
+// notice* with the number of frames it has seen on the link. The peer then rings a *doorbell* for
+// its next commit, or at once if it has made commits that the notice does not count: those crossed
+// the notice on its way. One doorbell answers one notice, so frames that follow while the reader
+// wakes up cost nothing. No store of one side has to be visible to the other before anything:
+// notice and doorbell travel in order, and each side compares its own counts. The doorbell carries
+// the peer's count, by which the reader forgets frames on lanes that it closed meanwhile; without
+// that every later notice would be answered at once. Where a doorbell may overtake a put (rc with
+// several queue pairs), and where it is lost with a link that is about to fail, the owner's bounded
+// sleep (10 ms at most) is the backstop.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "transport/ucx/rma/rma_lane.h"
+#include "transport/ucx/ucx_link.h"
+#include "transport/ucx/ucx_transport.h"
+#include "transport/ucx/ucx_worker.h"
+
+namespace asyncmesh::transport {
+
+class RmaLink final : public UcxLink {
+ public:
+  RmaLink(UcxWorker& worker, const Identity& identity, LinkSink& sink, const UcxConfig& config);
+  ~RmaLink() override;
+  Result<std::unique_ptr<Inbound>> open_inbound(LaneId lane, const LaneGeometry& geometry,
+                                                Sequence next, InboundSink& sink) override;
+  Result<std::unique_ptr<Outbound>> open_outbound(LaneId lane, const LaneGeometry& geometry,
+                                                  std::span<const std::byte> offer,
+                                                  OutboundSink& sink) override;
+  std::string describe() const override;
+  void on_control(const ControlMessage& message) override;
+
+  // Reader.
+  void note_seen() { ++seen_; }
+  bool announce_sleep();  // false: not possible now, progress first
+  void settle() {         // after the lanes were polled
+    if (doorbell_came_ || ring_due_) [[unlikely]]
+      settle_doorbells();
+  }
+
+  // Writer.
+  void note_commit() {
+    ++committed_;
+    if (peer_asleep_) [[unlikely]]
+      ring();
+  }
+  void note_direct(bool direct) { direct_ = direct; }
+
+ private:
+  void settle_doorbells();
+  void ring();
+
+  bool direct_stores_;
+  bool direct_ = false;     // the newest outbound lane uses direct stores
+  bool announced_ = false;  // a notice is out that no doorbell has answered
+  bool peer_asleep_ = false;
+  bool ring_due_ = false;   // the doorbell before is still on its way
+  uint64_t seen_ = 0;       // frames of all inbound lanes
+  uint64_t committed_ = 0;  // frames of all outbound lanes
+  uint64_t doorbell_ = 0;   // the peer's count in its last doorbell
+  bool doorbell_came_ = false;
+  std::unique_ptr<ControlSlot> notice_slot_;
+  std::unique_ptr<ControlSlot> doorbell_slot_;
+};
+
+class RmaTransport final : public Transport {
+ public:
+  RmaTransport(std::unique_ptr<UcxWorker> worker, const UcxConfig& config);
+
+  std::string_view name() const override { return "rma"; }
+  Capabilities capabilities() const override {
+    return {.remote_memory = true, .has_event_fd = true};
+  }
+  std::span<const std::byte> address() const override { return worker_->address(); }
+  // kUnsupported: the peer cannot be reached by native RMA.
+  Result<std::unique_ptr<Link>> open_link(Rank peer, Epoch epoch,
+                                          std::span<const std::byte> peer_address,
+                                          LinkSink& sink) override;
+  Result<uint32_t> register_staging(std::span<std::byte> memory) override {
+    return worker_->register_staging(memory);
+  }
+  uint32_t progress() override;
+  Nanoseconds next_deadline() const override { return kNever; }
+  int event_fd() const override { return worker_->event_fd(); }
+  bool arm() override;
+
+ private:
+  uint32_t poll();
+
+  UcxConfig config_;
+  uint32_t rounds_ = 0;
+  std::unique_ptr<UcxWorker> worker_;
+};
+
+}  // namespace asyncmesh::transport

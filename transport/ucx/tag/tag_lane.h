@@ -1,0 +1,140 @@
+// Lanes of the tag engine. One frame is one tagged message; its tag names lane, epoch and sequence:
+//
+//   63        48 47        32 31                            0
+//   | lane id   | link epoch | low half of the sequence     |      matched exactly
+//
+// The reader keeps one receive posted per slot, for the exact sequence that the slot waits for. So
+// a frame that is stale or sent twice matches nothing and ends in UCX's queue of unexpected
+// messages, from which the transport's reaper removes it; with the slot's number in place of the
+// sequence it would land in a later receive. `release` posts the slot's next receive before the
+// credit that allows its frame can leave, hence no frame of ours is ever unexpected.
+//
+// UCX may write into a slot until its receive completed or was cancelled. A receive whose
+// rendezvous has begun cannot be cancelled, so slots and receives live in a Lingering object that
+// outlasts the lane until UCX is done with it.
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "transport/transport.h"
+#include "transport/ucx/ucx_lane.h"
+
+namespace asyncmesh::transport {
+
+ucp_tag_t make_tag(LaneId lane, Epoch epoch, Sequence sequence);
+
+inline constexpr uint32_t kTagOfferMagic = 0x4F544D41;  // "AMTO"
+
+// The reader's offer. It only repeats what both sides agreed on already: a check that they mean the
+// same lane.
+struct TagOffer {
+  uint32_t magic = kTagOfferMagic;
+  Epoch epoch = 0;
+  LaneId lane = 0;
+  uint32_t slots = 0;
+  uint32_t slot_bytes = 0;
+  bool operator==(const TagOffer&) const = default;
+};
+static_assert(sizeof(TagOffer) == 16);
+
+class TagInbound;
+
+// The slots of a lane and the receives posted into them.
+class TagReceives final : public Lingering {
+ public:
+  TagReceives(UcxWorker& worker, const LaneGeometry& geometry, TagInbound* lane);
+
+  // UCS_INPROGRESS: posted. UCS_OK: complete already, without a call of the lane.
+  ucs_status_t post(Sequence sequence, ucp_tag_t tag);
+  void cancel_all();  // what can be cancelled is complete when this returns
+  void disown() { lane_ = nullptr; }
+  std::byte* slot(Sequence sequence) {
+    return slots_.get() + (sequence & mask_) * geometry_.slot_bytes;
+  }
+  // True once per frame: it lies in its slot, `bytes_out` long.
+  bool take(Sequence sequence, uint32_t* bytes_out);
+
+ private:
+  struct Receive {
+    TagReceives* owner = nullptr;
+    Sequence sequence = 0;
+    bool posted = false;
+    bool complete = false;  // and not taken
+    ucp_tag_recv_info_t info{};
+  };
+  struct FreeAligned {
+    void operator()(std::byte* memory) const noexcept;
+  };
+  void* request(size_t index) { return requests_.get() + index * request_stride_ + request_bytes_; }
+  static void on_received(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info,
+                          void* receive);
+
+  UcxWorker& worker_;
+  LaneGeometry geometry_;
+  TagInbound* lane_;
+  size_t mask_;
+  size_t request_bytes_;
+  size_t request_stride_;
+  std::unique_ptr<std::byte[], FreeAligned> slots_;
+  std::unique_ptr<std::byte[], FreeAligned>
+      requests_;                   // UCP keeps its part below the pointer it is given
+  std::vector<Receive> receives_;  // by sequence % slots
+};
+
+class TagInbound final : public UcxInbound {
+ public:
+  TagInbound(UcxLink& link, LaneId lane, const LaneGeometry& geometry, InboundSink& sink);
+  ~TagInbound() override;
+  Status open(Sequence next);  // posts the first receives
+
+  void release(Sequence sequence) override;
+  void stop() override;
+  // Delivers what is complete, in order: a small frame overtakes a rendezvous.
+  uint32_t poll() override;
+
+  void receive_failed(ucs_status_t status);
+
+ private:
+  ucs_status_t post(Sequence sequence);
+  bool stopped_ = false;
+  Sequence next_ = 1;  // to be delivered
+  std::unique_ptr<TagReceives> receives_;
+};
+
+// Sends in flight. Outlives its lane while UCX holds requests.
+class TagSends final : public Lingering {
+ public:
+  explicit TagSends(OutboundSink* sink) : sink_(sink) {}
+  void disown() { sink_ = nullptr; }
+  // UCS_OK: the frame has left. UCS_INPROGRESS: on_sent comes later.
+  ucs_status_t send(ucp_ep_h endpoint, ucp_tag_t tag, Sequence sequence, const Frame& frame,
+                    ucp_mem_h memory);
+
+ private:
+  static void on_sent(void* request, ucs_status_t status, void* self);
+  OutboundSink* sink_;
+};
+
+// What a send request carries in the private bytes that UCP gives it.
+struct TagRequest {
+  Sequence sequence;
+};
+
+class TagOutbound final : public UcxOutbound {
+ public:
+  TagOutbound(UcxLink& link, LaneId lane, const LaneGeometry& geometry, OutboundSink& sink);
+  ~TagOutbound() override;
+  Code send(Sequence sequence, const Frame& frame) override;
+
+ private:
+  std::unique_ptr<TagSends> sends_;
+};
+
+}  // namespace asyncmesh::transport

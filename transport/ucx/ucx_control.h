@@ -1,0 +1,66 @@
+// The small messages that travel beside frames, as UCP active messages: credits and, for rma, sleep
+// notices and doorbells.
+//
+// One fixed record, little endian, carried as the active message's header. The receiver finds the
+// link by the sender's node and the link's epoch; anything that does not fit is dropped and
+// counted. A message needs its bytes until UCP has sent it, so each sender owns a ControlSlot that
+// takes one message at a time.
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <bit>
+#include <cstdint>
+
+#include "transport/transport.h"
+
+namespace asyncmesh::transport {
+
+static_assert(std::endian::native == std::endian::little);
+
+inline constexpr uint32_t kControlMagic = 0x43584D41;  // "AMXC"
+inline constexpr unsigned kControlAmId = 1;
+
+enum class ControlKind : uint32_t {
+  kCredit = 1,    // counts[0..2] = received, taken, released of `lane`
+  kSleep = 2,     // counts[0] = commits of the receiver that the sender of this has seen
+  kDoorbell = 3,  // counts[0] = commits made by the sender of this
+};
+
+struct ControlMessage {
+  uint32_t magic = kControlMagic;
+  ControlKind kind = ControlKind::kCredit;
+  uint64_t node = 0;  // of the sender
+  Epoch epoch = 0;
+  LaneId lane = 0;
+  uint32_t reserved = 0;
+  uint64_t counts[3] = {};
+};
+static_assert(sizeof(ControlMessage) == 48);
+
+// Something that UCX may still refer to after its owner let go of it. The worker keeps it until
+// nothing is outstanding.
+class Lingering {
+ public:
+  virtual ~Lingering() = default;
+  // Called before the worker is destroyed although operations are outstanding: give up handles that
+  // need a worker.
+  virtual void drop_handles() {}
+  uint32_t outstanding() const { return outstanding_; }
+
+ protected:
+  uint32_t outstanding_ = 0;  // UCX operations that name this object
+};
+
+class ControlSlot final : public Lingering {
+ public:
+  // kOk: sent, or on its way. kAgain: the previous message is still on its way. kLinkError: UCX
+  // refused, `status_out` says why.
+  Code send(ucp_ep_h endpoint, const ControlMessage& message, ucs_status_t* status_out);
+
+ private:
+  static void on_sent(void* request, ucs_status_t status, void* self);
+  ControlMessage message_;
+};
+
+}  // namespace asyncmesh::transport
