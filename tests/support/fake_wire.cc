@@ -15,7 +15,7 @@ struct FakeWire::State {
   struct InFlight {
     Sequence sequence = 0;
     uint32_t bytes = 0;
-    bool copy = false;  // a duplicate: its slot may hold a later frame by now
+    bool copy = false;  // a duplicate: on_sent is the original's
     std::vector<std::byte> data;
   };
 
@@ -24,10 +24,11 @@ struct FakeWire::State {
   std::vector<InFlight> frames;  // the first `count` are in flight
   uint32_t count = 0;
   std::optional<Credit> credit;
-  Sequence expected = 1;  // next to be sent
-  Sequence released = 0;  // slots of this epoch up to here are free again
-  std::vector<std::byte> scratch;
-  std::byte* slots = nullptr;  // the Inbound's, while it listens
+  Sequence expected = 1;           // next to be sent
+  Sequence released = 0;           // slots of this epoch up to here are free again
+  std::vector<Sequence> arrived;   // by slot: whose frame it holds
+  std::vector<std::byte> scratch;  // where frames go whose slot is taken
+  std::byte* slots = nullptr;      // the Inbound's, while it listens
   transport::InboundSink* inbound = nullptr;
   transport::OutboundSink* outbound = nullptr;
   uint32_t violations = 0;
@@ -110,6 +111,7 @@ FakeWire::FakeWire(const transport::LaneGeometry& geometry, Sequence next, bool 
   state_->sent_at_once = sent_at_once;
   state_->expected = next;
   state_->released = next - 1;
+  state_->arrived.resize(geometry.slots, 0);
   state_->scratch.resize(geometry.slot_bytes);
   state_->frames.resize(size_t{4} * geometry.slots);
   for (State::InFlight& frame : state_->frames) frame.data.resize(geometry.slot_bytes);
@@ -138,9 +140,13 @@ void FakeWire::deliver(uint32_t index) {
   }
   const Sequence sequence = frame.sequence;
   const uint32_t bytes = frame.bytes;
+  if (!frame.copy && sequence > state.released + state.geometry.slots) ++state.violations;
+  // Of several copies the first one fills the slot; the others, and those of a frame that was
+  // released, must not touch it: it is lent, or a later frame's.
   std::byte* slot = state.scratch.data();
-  if (!frame.copy) {
-    if (sequence > state.released + state.geometry.slots) ++state.violations;
+  Sequence& arrived = state.arrived[sequence % state.geometry.slots];
+  if (sequence > state.released && sequence > arrived) {
+    arrived = sequence;
     slot = state.slots + (sequence % state.geometry.slots) * state.geometry.slot_bytes;
   }
   std::memcpy(slot, frame.data.data(), bytes);
