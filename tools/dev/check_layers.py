@@ -68,7 +68,7 @@ def room_of(path):
 
 def resolve(root, source, name):
     """The included file relative to the root; None for a header that is not of this tree."""
-    for base in (source.parent, root, root / "libasyncmesh", root / "libasyncmesh/include"):
+    for base in (source.parent, root, root / "libasyncmesh", root / "libasyncmesh/include", root / "tests"):
         candidate = base / name
         if candidate.is_file():
             return candidate.resolve().relative_to(root.resolve()).as_posix()
@@ -129,7 +129,9 @@ SAMPLE = [
     ("transport/ucx/worker.h", "#include <ucp/api/ucp.h>", True),
     ("kernels/kernels.h", "#include <cstdint>", True),
     ("kernels/cuda/pack.cu", "#include <cuda_runtime.h>", True),
+    ("tests/support/clock.h", '#include "base/status.h"', True),
     ("tests/lane/port_test.cc", '#include "lane/port.h"', True),
+    ("tests/lane/other_test.cc", '#include "support/clock.h"', True),
     ("tools/good.cc", "#include <asyncmesh/asyncmesh.h>", True),
     ("libasyncmesh/base/up.h", '#include "lane/port.h"', False),
     ("libasyncmesh/mesh/side.h", '#include "lane/port.h"', False),
@@ -141,6 +143,7 @@ SAMPLE = [
     ("libasyncmesh/capi/past.cc", '#include "lane/port.h"', False),
     ("libasyncmesh/base/gone.h", '#include "base/gone_too.h"', False),
     ("libasyncmesh/base/test.h", '#include "../../tests/lane/port_test.cc"', False),
+    ("libasyncmesh/base/help.h", '#include "support/clock.h"', False),
 ]
 
 
