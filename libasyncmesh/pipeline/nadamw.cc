@@ -1,0 +1,191 @@
+#include "pipeline/nadamw.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace asyncmesh {
+namespace {
+
+using kernels::TensorView;
+
+Status invalid(std::string text) { return {Code::kInvalidArgument, std::move(text)}; }
+
+Status check_tables(std::span<const TensorView> weights, std::span<const TensorView> gradients) {
+  if (weights.size() != gradients.size()) {
+    return invalid(
+        fmt::format("{} weight tensors, {} gradients", weights.size(), gradients.size()));
+  }
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i].count != gradients[i].count) {
+      return invalid(fmt::format("tensor {} has {} weights and {} gradients", i, weights[i].count,
+                                 gradients[i].count));
+    }
+    if (weights[i].count == 0) continue;
+    if (weights[i].data == nullptr || gradients[i].data == nullptr) {
+      return invalid(fmt::format("tensor {} is null", i));
+    }
+  }
+  return {};
+}
+
+bool fraction(double value) { return value >= 0.0 && value < 1.0; }
+
+Status check_config(const NadamwConfig& config, size_t tensors) {
+  if (!fraction(config.beta1) || !fraction(config.beta2)) {
+    return invalid("beta1 and beta2 must be in [0, 1)");
+  }
+  if (!(config.epsilon > 0.0) || !std::isfinite(config.epsilon)) {
+    return invalid("epsilon must be above 0");
+  }
+  if (!(config.psi >= 0.0) || !std::isfinite(config.psi)) {
+    return invalid("psi must not be negative");
+  }
+  if (!std::isfinite(config.weight_decay)) return invalid("weight_decay is not finite");
+  for (const std::vector<double>* list : {&config.decay, &config.lr_scale}) {
+    if (!list->empty() && list->size() != tensors) {
+      return invalid(fmt::format("a list of {} values for {} tensors", list->size(), tensors));
+    }
+    if (!std::all_of(list->begin(), list->end(), [](double x) { return std::isfinite(x); })) {
+      return invalid("a decay or lr_scale is not finite");
+    }
+  }
+  return {};
+}
+
+uint64_t elements_of(std::span<const TensorView> tensors) {
+  uint64_t elements = 0;
+  for (const TensorView& tensor : tensors) elements += tensor.count;
+  return elements;
+}
+
+double look_ahead_at(const NadamwConfig& config, uint64_t step) {
+  return config.beta1 * (1.0 - 0.5 * std::pow(0.96, static_cast<double>(step) * config.psi));
+}
+
+}  // namespace
+
+LookAhead look_ahead_for_steps(uint64_t steps) noexcept {
+  constexpr double kLong = 30000.0;
+  constexpr double kShort = 1500.0;
+  constexpr LookAhead kOfLong{.beta1 = 0.99, .psi = 0.004};
+  constexpr LookAhead kOfShort{.beta1 = 0.9, .psi = 0.04};
+  if (steps == 0) return kOfLong;
+  const double length = std::clamp(static_cast<double>(steps), kShort, kLong);
+  // 0 at the long end, 1 at the short one. Both 1 - beta1 and psi grow by ten in between.
+  const double position = std::log(kLong / length) / std::log(kLong / kShort);
+  const double growth = std::pow(kOfShort.psi / kOfLong.psi, position);
+  return {.beta1 = 1.0 - (1.0 - kOfLong.beta1) * growth, .psi = kOfLong.psi * growth};
+}
+
+Result<std::unique_ptr<Nadamw>> Nadamw::create(const NadamwConfig& config,
+                                               std::span<const TensorView> weights,
+                                               std::span<const TensorView> gradients,
+                                               const kernels::Table& kernels) {
+  if (Status status = check_tables(weights, gradients); !status.ok()) return status;
+  if (Status status = check_config(config, weights.size()); !status.ok()) return status;
+  return std::unique_ptr<Nadamw>(new Nadamw(config, weights, gradients, kernels));
+}
+
+Nadamw::Nadamw(const NadamwConfig& config, std::span<const TensorView> weights,
+               std::span<const TensorView> gradients, const kernels::Table& kernels)
+    : config_(config),
+      weights_(weights.begin(), weights.end()),
+      gradients_(gradients.begin(), gradients.end()),
+      kernels_(kernels),
+      m_(elements_of(weights), 0.0F),
+      v_(elements_of(weights), 0.0F) {}
+
+double Nadamw::gradient_norm() const {
+  double sum = 0.0;
+  double sums[kernels::kSumSlots];
+  for (const TensorView& gradient : gradients_) {
+    if (gradient.count == 0) continue;
+    kernels_.sum_of_squares(gradient.data, gradient.count, sums, nullptr);
+    sum += sums[0];
+  }
+  return std::sqrt(sum);
+}
+
+Status Nadamw::step(const NadamwStep& step, double* norm_out) {
+  if (step.skip) {
+    refresh(step.mirror);
+    return {};
+  }
+  if (!std::isfinite(step.lr) || !std::isfinite(step.gradient_scale) ||
+      !std::isfinite(step.clip_norm)) {
+    return invalid("lr, gradient_scale or clip_norm is not finite");
+  }
+  double scale = step.gradient_scale;
+  if (step.clip_norm > 0.0 || step.want_norm) {
+    const double norm = gradient_norm() * std::abs(step.gradient_scale);
+    if (!std::isfinite(norm)) return invalid("the gradient is not finite");
+    if (step.clip_norm > 0.0 && norm > step.clip_norm) scale *= step.clip_norm / norm;
+    if (norm_out != nullptr) *norm_out = norm;
+  }
+  const kernels::NadamwArgs base = factors(step, scale);
+  uint64_t offset = 0;
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    if (weights_[i].count == 0) continue;
+    const double lr_scale = config_.lr_scale.empty() ? 1.0 : config_.lr_scale[i];
+    kernels::NadamwArgs args = base;
+    args.weight_decay = config_.decay.empty() ? config_.weight_decay : config_.decay[i];
+    args.lr *= lr_scale;
+    args.gradient_factor *= lr_scale;
+    args.momentum_factor *= lr_scale;
+    kernels_.nadamw(weights_[i].data, gradients_[i].data, m_.data() + offset, v_.data() + offset,
+                    weights_[i].count, args, step.mirror == nullptr ? nullptr : step.mirror[i].data,
+                    nullptr);
+    offset += weights_[i].count;
+  }
+  return {};
+}
+
+// Advances t and the product.
+kernels::NadamwArgs Nadamw::factors(const NadamwStep& step, double scale) {
+  ++steps_;
+  const auto t = static_cast<double>(steps_);
+  kernels::NadamwArgs args{.lr = step.lr,
+                           .beta1 = config_.beta1,
+                           .beta2 = config_.beta2,
+                           .epsilon = config_.epsilon,
+                           .gradient_scale = scale,
+                           .variance_factor = 1.0 / (1.0 - std::pow(config_.beta2, t))};
+  if (!config_.look_ahead) {
+    args.gradient_factor = 0.0;
+    args.momentum_factor = step.lr / (1.0 - std::pow(config_.beta1, t));
+    return args;
+  }
+  const double now = look_ahead_at(config_, steps_);
+  const double following = look_ahead_at(config_, steps_ + 1);
+  product_ *= now;
+  args.gradient_factor = step.lr * (1.0 - now) / (1.0 - product_);
+  args.momentum_factor = step.lr * following / (1.0 - product_ * following);
+  return args;
+}
+
+void Nadamw::refresh(const TensorView* mirror) const {
+  if (mirror == nullptr) return;
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    if (weights_[i].count == 0) continue;
+    // Encoding to fp32 is the copy that every backend has.
+    kernels_.encode(weights_[i].data, weights_[i].count, kernels::Encoding::kFloat32,
+                    reinterpret_cast<std::byte*>(mirror[i].data), nullptr);
+  }
+}
+
+Status Nadamw::rebind(std::span<const TensorView> weights, std::span<const TensorView> gradients) {
+  ASYNCMESH_RETURN_IF_ERROR(check_tables(weights, gradients));
+  const auto same_count = [](const TensorView& a, const TensorView& b) {
+    return a.count == b.count;
+  };
+  if (!std::equal(weights.begin(), weights.end(), weights_.begin(), weights_.end(), same_count)) {
+    return invalid("the tensors have other counts than at creation");
+  }
+  std::copy(weights.begin(), weights.end(), weights_.begin());
+  std::copy(gradients.begin(), gradients.end(), gradients_.begin());
+  return {};
+}
+
+}  // namespace asyncmesh
