@@ -20,13 +20,11 @@ uint64_t split_mix(uint64_t& state) noexcept {
 
 Permutation::Permutation(uint64_t key, uint64_t blocks) noexcept
     : blocks_(blocks), identity_(key == 0 || blocks <= 1 ? 1 : 0) {
-  // Each half needs a bit, so two blocks walk a domain of four.
-  const auto bits =
-      static_cast<uint32_t>(std::max(2, static_cast<int>(std::bit_width(blocks - 1))));
-  low_bits_ = bits / 2;
-  low_mask_ = (1U << low_bits_) - 1;
-  low_shift_ = 32 - low_bits_;
-  high_shift_ = 32 - (bits - low_bits_);
+  column_bits_ =
+      static_cast<uint32_t>(std::max(1, static_cast<int>(std::bit_width(blocks - 1)) / 2));
+  column_mask_ = (1U << column_bits_) - 1;
+  column_shift_ = 32 - column_bits_;
+  rows_ = static_cast<uint32_t>(((blocks - 1) >> column_bits_) + 1);
   uint64_t state = key;
   for (int round = 0; round < kRounds; round += 2) {
     const uint64_t pair = split_mix(state);

@@ -64,10 +64,10 @@ void cpu_apply(const TensorView* tensors, uint32_t tensor_count, const Subset& s
   walk_subset(
       tensors, tensor_count, subset,
       [&](const BlockPlace& place) {
-        prefetch_floats<1>(tensors[place.tensor].data + place.offset, place.count);
-        if (has_ema) prefetch_floats<1>(ema + place.element, place.count);
+        touch_floats(tensors[place.tensor].data + place.offset, place.count);
+        if (has_ema) touch_floats(ema + place.element, place.count);
         if (mirror != nullptr) {
-          prefetch_floats<1>(mirror[place.tensor].data + place.offset, place.count);
+          touch_floats(mirror[place.tensor].data + place.offset, place.count);
         }
       },
       [&](const BlockPlace& place) {

@@ -25,7 +25,7 @@ void cpu_pack(const TensorView* tensors, uint32_t tensor_count, const Subset& su
   };
   walk_subset(
       tensors, tensor_count, subset,
-      [&](const BlockPlace& place) { prefetch_floats<0>(data_of(place), place.count); },
+      [&](const BlockPlace& place) { touch_floats(data_of(place), place.count); },
       [&](const BlockPlace& place) {
         const float* data = data_of(place);
         if (snapshot != nullptr) {

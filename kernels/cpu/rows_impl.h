@@ -101,18 +101,30 @@ bool all_finite_as(const std::byte* values, uint64_t count) {
   return true;
 }
 
+template <bool kFirst>
+ASYNCMESH_INLINE void add_term(float& sum, float weight, float value) {
+  const float term = weight * value;
+  sum = kFirst ? term : sum + term;
+}
+
 template <typename Format, bool kFirst>
 void accumulate_as(const std::byte* __restrict values, uint64_t count, float weight,
                    float* __restrict sum) {
-  constexpr uint64_t kTile = 64;
+  for (uint64_t i = 0; i < count; ++i) {
+    add_term<kFirst>(sum[i], weight, Format::decode(load<Format>(values, i)));
+  }
+}
+
+// By way of a buffer, since only whole vectors are decoded fast.
+template <bool kFirst>
+void accumulate_float16(const std::byte* __restrict values, uint64_t count, float weight,
+                        float* __restrict sum) {
+  constexpr uint64_t kTile = 256;
   float decoded[kTile];
   for (uint64_t begin = 0; begin < count; begin += kTile) {
     const uint64_t length = count - begin < kTile ? count - begin : kTile;
-    decode_as<Format>(values + begin * sizeof(typename Format::Word), length, decoded);
-    for (uint64_t i = 0; i < length; ++i) {
-      const float term = weight * decoded[i];
-      sum[begin + i] = kFirst ? term : sum[begin + i] + term;
-    }
+    decode_as<Float16>(values + begin * sizeof(uint16_t), length, decoded);
+    for (uint64_t i = 0; i < length; ++i) add_term<kFirst>(sum[begin + i], weight, decoded[i]);
   }
 }
 
@@ -159,7 +171,7 @@ void accumulate(const std::byte* values, uint64_t count, Encoding encoding, floa
     case Encoding::kBfloat16:
       return accumulate_as<Bfloat16, kFirst>(values, count, weight, sum);
     case Encoding::kFloat16:
-      return accumulate_as<Float16, kFirst>(values, count, weight, sum);
+      return accumulate_float16<kFirst>(values, count, weight, sum);
   }
 }
 

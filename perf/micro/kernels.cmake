@@ -1,0 +1,3 @@
+find_package(benchmark REQUIRED)
+add_executable(kernel_benchmark kernel_benchmark.cc)
+target_link_libraries(kernel_benchmark PRIVATE asyncmesh_flags asyncmesh_kernels benchmark::benchmark)
