@@ -16,7 +16,9 @@
 //
 // Threads: everything belongs to the progress owner, except `join`, which runs before there is one
 // (it blocks up to its deadline). The rendezvous server runs on a thread of its own, so that a busy
-// or stopped application does not stop it.
+// application does not stop it. Signs of life are sent from `progress_st`: call it at least every
+// `peer_timeout` / 4, or peers that are at work will think that this process is stopped. After a
+// fork, the child's copy does nothing and closes nothing that is the parent's.
 #pragma once
 
 #include <cstdint>
@@ -44,10 +46,10 @@ struct MeshConfig {
   uint32_t replica = 0;   // rank = replica * stages + stage by default
   uint32_t stage = 0;
   bool external_rendezvous = false;
-  std::string
-      bind_address;  // of the control listener; empty: all interfaces (loopback for a loopback url)
-  std::string
-      announce_address;  // what peers dial; empty: the address that routes to the rendezvous
+  // Of the control listener. Empty: all interfaces (loopback for a loopback url).
+  std::string bind_address;
+  // What peers dial. Empty: the address that routes to the rendezvous.
+  std::string announce_address;
   Nanoseconds peer_timeout = 10'000'000'000;  // the one knob: heartbeat = / 8, probe = / 4, ...
   std::string library_version;                // must agree on all ranks
   std::string transport_version;              // e.g. "ucx 1.13"; must agree
@@ -64,6 +66,7 @@ struct PeerInfo {
   uint64_t incarnation = 0;
   bool same_host = false;          // by boot id and network of the control connection
   std::string host;                // for people
+  uint32_t pid = 0;                // for people
   std::vector<std::byte> address;  // what the peer put into MeshConfig::address
   std::string reason;              // why suspect or lost
 };
@@ -85,24 +88,31 @@ class Mesh {
   // Blocks until every rank is here and pairwise connected. kTimeout (naming the ranks that are
   // missing), kRefused (wrong secret), kMismatch (geometry, version, duplicate rank: with the
   // difference), kSystem (address, port).
+  // `deadline` is absolute, of `clock`, which must be a running clock unless the world is one rank
+  // without a url. `clock` is not kept; `logger` is copied, and its sink also called by the
+  // rendezvous' thread.
   static Result<std::unique_ptr<Mesh>> join(const MeshConfig& config, const Clock& clock,
                                             const Logger& logger, Nanoseconds deadline);
 
-  virtual void set_listener_st(
-      MeshListener* listener) = 0;  // before the first progress; messages wait until then
+  // Before the first progress; until then messages wait, and no signs of life are sent.
+  virtual void set_listener_st(MeshListener* listener) = 0;
   virtual const PeerInfo& peer(Rank rank) const = 0;  // 0 .. world - 1, self included
   virtual uint32_t world() const = 0;
   virtual uint64_t membership_epoch() const = 0;
 
   // Queued and sent without blocking; in order per peer; authenticated (each message carries a MAC
-  // with a counter). kPeerLost, kTooLarge (> 1 MiB).
+  // with a counter). kPeerLost (or left), kTooLarge (> 1 MiB), kAgain (the peer does not read: 16
+  // MiB are queued), kInvalidState (after leave_st, or in a forked child), kInvalidArgument (no
+  // peer).
   virtual Code send_st(Rank to, uint16_t type, std::span<const std::byte> body) = 0;
   // Reads, writes, heartbeats, judges. Returns events handled. Does at most one epoll system call.
+  // Calls the listener, which may send and leave, but neither call progress_st nor destroy the
+  // mesh.
   virtual uint32_t progress_st(Nanoseconds now) = 0;
   virtual Nanoseconds next_deadline_st() const = 0;
   virtual int event_fd() const = 0;  // an epoll fd: readable when progress_st has work
-  // Announces a graceful departure to the rendezvous and all peers; they report kLeft. Done when
-  // left_st().
+  // Announces a graceful departure to the rendezvous and all peers; they report kLeft. Sent by the
+  // next progress_st; done when left_st(). Keep calling progress_st until then.
   virtual void leave_st() = 0;
   virtual bool left_st() const = 0;
 };
