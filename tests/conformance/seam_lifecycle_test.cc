@@ -34,6 +34,23 @@ TEST_P(SeamLifecycle, NothingComesAfterStopAndSlotsStay) {
   expect_lent_slots_intact(*lane);
 }
 
+TEST_P(SeamLifecycle, NothingComesAfterTheOwnLinkWasClosed) {
+  auto lane = open_lane();
+  ASSERT_NE(lane, nullptr);
+  lane->writer.send_up_to(2);
+  ASSERT_TRUE(pair_->pump_until([&] { return lane->reader.received() == 2; }));
+  // A frame and a credit are on their way to an end that closes.
+  lane->reader.discard();
+  lane->writer.send_up_to(4);
+  const Credit before = lane->writer.credit();
+  pair_->close_link(0);
+  pair_->close_link(1);
+  pair_->pump(100);
+  EXPECT_EQ(lane->reader.received(), 2u);
+  EXPECT_EQ(lane->writer.credit(), before);
+  EXPECT_EQ(lane->error(), "");
+}
+
 TEST_P(SeamLifecycle, LentSlotsOutliveTheLinkOfTheReader) {
   auto lane = open_lane();
   ASSERT_NE(lane, nullptr);

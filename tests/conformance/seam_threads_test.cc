@@ -1,4 +1,7 @@
 // Each end driven by its own thread, as two contexts with progress threads do.
+#include <poll.h>
+
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -25,7 +28,7 @@ class SeamThreads : public testing::TestWithParam<Backend> {
 
   // Writes lane `side` and reads the other one, until both have come to `last`, `stop`, or the
   // deadline.
-  void drive(uint32_t side, Sequence last, const std::function<bool()>& stop) {
+  void drive(uint32_t side, Sequence last, const std::function<bool()>& stop, bool sleeps = false) {
     const WallDeadline deadline(20 * kSecond);
     SeamWriter& writer = lanes_[side]->writer;
     SeamReader& reader = lanes_[1 - side]->reader;
@@ -38,8 +41,27 @@ class SeamThreads : public testing::TestWithParam<Backend> {
         told = true;
         done_.fetch_add(1);
       }
-      if (sent + moved == 0) std::this_thread::yield();
+      if (sent + moved > 0) continue;
+      if (sleeps) {
+        sleep(pair_->transport(side));
+      } else {
+        std::this_thread::yield();
+      }
     }
+  }
+
+  // As an owner with nothing to do: until something comes, something is due, or the backstop of 10
+  // ms.
+  void sleep(Transport& transport) {
+    if (!transport.capabilities().has_event_fd || !transport.arm()) return;
+    constexpr Nanoseconds kBackstop = 10 * kMillisecond;
+    const Nanoseconds due = transport.next_deadline();
+    const Nanoseconds left =
+        due == kNever ? kBackstop
+                      : std::clamp<Nanoseconds>(due - pair_->clock().now(), 0, kBackstop);
+    const timespec timeout{0, static_cast<decltype(timespec::tv_nsec)>(left)};
+    pollfd waiter{transport.event_fd(), POLLIN, 0};
+    (void)::ppoll(&waiter, 1, &timeout, nullptr);
   }
 
   std::unique_ptr<SeamPair> pair_;
@@ -52,6 +74,16 @@ TEST_P(SeamThreads, TwoOwnersExchangeFramesBothWays) {
   const auto both_done = [this] { return done_.load() == 2; };
   std::thread other([&] { drive(1, 1000, both_done); });
   drive(0, 1000, both_done);
+  other.join();
+  EXPECT_EQ(done_.load(), 2);
+  for (auto& lane : lanes_) EXPECT_EQ(lane->error(), "");
+}
+
+TEST_P(SeamThreads, OwnersMaySleepBetweenFrames) {
+  open(1, 1);
+  const auto both_done = [this] { return done_.load() == 2; };
+  std::thread other([&] { drive(1, 300, both_done, true); });
+  drive(0, 300, both_done, true);
   other.join();
   EXPECT_EQ(done_.load(), 2);
   for (auto& lane : lanes_) EXPECT_EQ(lane->error(), "");
