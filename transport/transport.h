@@ -15,7 +15,8 @@
 // checks then end in a link reset and replay); nothing from another epoch is delivered; no call below blocks or waits for a peer.
 //
 // Ownership: destroying an object closes it. Outbound and Inbound may outlive their Link (lent slots stay readable after a link
-// was lost), but not their Transport. After `stop`/destruction no callback comes. Threads: everything here belongs to the progress
+// was lost), but not their Transport. After `stop`/destruction (of the object or its Link) no callback comes,
+// and no object is destroyed from inside a callback. Threads: everything here belongs to the progress
 // owner; nothing is thread-safe. Memory: the hot calls (send, release, send_credit, progress) do not allocate after warm-up.
 #pragma once
 
