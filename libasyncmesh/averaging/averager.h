@@ -163,7 +163,7 @@ class Averager {
   std::vector<uint64_t> visited_;  // kEma: one bit per block
 
   uint64_t next_round_ = 0;
-  uint64_t calls_ = 0;    // completed, or posted and waiting
+  uint64_t calls_ = 0;    // completed; the number of the one in progress
   bool posted_ = false;   // deterministic: this call's round is posted, the due one is awaited
   bool written_ = false;  // a round has been written since the start of the training
   Phase phase_ = Phase::kOpen;

@@ -44,14 +44,13 @@ Status Averager::call_deterministic(const CallArgs& args) {
   ASYNCMESH_RETURN_IF_ERROR(check_lost());
   if (!posted_) {
     while (!start(args)) ASYNCMESH_RETURN_IF_ERROR(pause(args.deadline));
-    ++calls_;
     posted_ = true;
   }
-  const uint64_t call = calls_ - 1;
-  while (!open_.empty() && call - open_.front().call >= config_.window) {
+  while (!open_.empty() && calls_ - open_.front().call >= config_.window) {
     if (resolve(args) == Resolution::kWaiting) ASYNCMESH_RETURN_IF_ERROR(pause(args.deadline));
   }
   posted_ = false;
+  ++calls_;
   return {};
 }
 

@@ -77,6 +77,7 @@ Code MeanExchange::finish(Code code) {
 
 Code MeanExchange::step() {
   queues_.poll();
+  discard_old();
   post_pieces();
   while (done_ < posted_) {
     const Code gathered = gather_piece();
@@ -91,6 +92,16 @@ Code MeanExchange::step() {
     post_pieces();
   }
   return done_ == pieces_ ? finish(Code::kOk) : Code::kAgain;
+}
+
+// What is left of a mean that ended early would fill the lanes.
+void MeanExchange::discard_old() {
+  for (uint32_t member = 0; member < mailbox_.size(); ++member) {
+    while (queues_.depth(member) > 0 &&
+           (takes_part_[member] == 0 || queues_.at(member, 0).meta.round < number_)) {
+      queues_.discard(member);
+    }
+  }
 }
 
 void MeanExchange::post_pieces() {
@@ -129,10 +140,6 @@ Code MeanExchange::gather_piece() {
     values_[member] = nullptr;
     weights_[member] = 0.0F;
     if (member == mailbox_.self() || takes_part_[member] == 0) continue;
-    // What is left of a mean that ended early.
-    while (queues_.depth(member) > 0 && queues_.at(member, 0).meta.round < number_) {
-      queues_.discard(member);
-    }
     if (queues_.depth(member) == 0) {
       if (!queues_.lost(member)) return Code::kAgain;
       culprit_ = member;

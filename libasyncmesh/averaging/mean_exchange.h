@@ -58,6 +58,7 @@ class MeanExchange {
   };
 
   Code finish(Code code);
+  void discard_old();
   void post_pieces();
   Code gather_piece();  // kOk: weights_ and values_ are those of piece done_
   Code check(uint32_t member, const DeltaMeta& meta, uint32_t bytes);
