@@ -165,6 +165,7 @@ TEST_F(LaneReaderTest, AGapIsAFaultOnlyWhenItStands) {
   EXPECT_EQ(reader_.fault_st(125, 10), Code::kLinkError);
   arrive(3);
   EXPECT_EQ(reader_.fault_st(126, 10), Code::kOk);
+  EXPECT_EQ(reader_.fault_st(999, 10), Code::kOk);
 }
 
 TEST_F(LaneReaderTest, StatesItsCreditAtEveryOpen) {

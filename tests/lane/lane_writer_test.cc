@@ -255,6 +255,7 @@ TEST_F(LaneWriterTest, StallsWhenAFrameIsNotReceivedAndNothingMoves) {
   EXPECT_FALSE(writer_.stalled_st(1011, 10));
   EXPECT_TRUE(writer_.stalled_st(1021, 10));
   writer_.on_credit({1, 0, 0});  // received; the application may keep it for ever
+  EXPECT_FALSE(writer_.stalled_st(8000, 10));
   EXPECT_FALSE(writer_.stalled_st(9000, 10));
 }
 
