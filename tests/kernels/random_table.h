@@ -2,8 +2,8 @@
 // naive way: block by block, from the definition in kernels.h.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <random>
 #include <vector>
 
 #include "kernels/kernels.h"
@@ -21,7 +21,7 @@ class RandomTable {
  public:
   // Tensors lie in one buffer with odd gaps, so that most of them are aligned to 4 bytes only.
   RandomTable(const std::vector<uint64_t>& counts, uint32_t granularity, uint64_t seed)
-      : granularity_(granularity), generator_(seed) {
+      : granularity_(granularity), state_(seed) {
     uint64_t size = 1;
     for (const uint64_t count : counts) size += count + 3;
     storage_.resize(size);
@@ -36,14 +36,12 @@ class RandomTable {
   }
 
   void randomise() {
-    std::normal_distribution<float> normal;
-    for (float& value : storage_) value = normal(generator_);
+    for (float& value : storage_) value = next();
   }
 
   std::vector<float> random_values(uint64_t count) {
-    std::normal_distribution<float> normal;
     std::vector<float> values(count);
-    for (float& value : values) value = normal(generator_);
+    for (float& value : values) value = next();
     return values;
   }
 
@@ -55,13 +53,16 @@ class RandomTable {
     std::vector<std::vector<Element>> by_position((blocks_ + subset.parts - 1) / subset.parts);
     uint64_t before = 0;
     for (uint32_t t = 0; t < size(); ++t) {
-      for (uint64_t i = 0; i < views_[t].count; ++i) {
-        const uint64_t block = views_[t].first_block + i / granularity_;
+      const uint64_t count = views_[t].count;
+      for (uint64_t begin = 0; begin < count; begin += granularity_) {
+        const uint64_t block = views_[t].first_block + begin / granularity_;
         const uint64_t position = permute(subset.key, subset.blocks, block);
         if (position % subset.parts != subset.part) continue;
-        by_position[position / subset.parts].push_back({t, i, before + i, block});
+        for (uint64_t i = begin; i < std::min(count, begin + granularity_); ++i) {
+          by_position[position / subset.parts].push_back({t, i, before + i, block});
+        }
       }
-      before += views_[t].count;
+      before += count;
     }
     std::vector<Element> elements;
     for (const auto& block : by_position)
@@ -75,11 +76,16 @@ class RandomTable {
   uint64_t blocks() const { return blocks_; }
   uint64_t elements() const { return elements_; }
   const std::vector<float>& storage() const { return storage_; }
-  std::mt19937_64& generator() { return generator_; }
 
  private:
+  // Uniform in [-4, 4), all 24 bits of the mantissa in use. Cheap, for debug and sanitizer builds.
+  float next() {
+    state_ = state_ * 6364136223846793005ULL + 1442695040888963407ULL;
+    return static_cast<float>(static_cast<int32_t>(state_ >> 32) >> 7) * 0x1p-22F;
+  }
+
   uint32_t granularity_;
-  std::mt19937_64 generator_;
+  uint64_t state_;
   std::vector<float> storage_;
   std::vector<TensorView> views_;
   uint64_t blocks_ = 0;

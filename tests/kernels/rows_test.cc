@@ -35,7 +35,8 @@ class RowsOfEachIsa : public testing::Test {
 
 template <typename T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+  return a.size() == b.size() &&
+         (a.empty() || memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
 TEST_F(RowsOfEachIsa, EncodeAndDecodeAlike) {
