@@ -1,0 +1,74 @@
+#include "core/env_config.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+#include <utility>
+
+#include "core/engines.h"
+
+namespace asyncmesh::core {
+namespace {
+
+template <typename Value, size_t N>
+Status choose(const mesh::Environment& environment, const char* name,
+              const std::array<std::pair<const char*, Value>, N>& words, Value* target) {
+  const auto text = environment.variable(name);
+  if (!text) return {};
+  std::string known;
+  for (const auto& [word, value] : words) {
+    if (*text == word) {
+      *target = value;
+      return {};
+    }
+    known += known.empty() ? word : std::string(", ") + word;
+  }
+  return Status(Code::kInvalidArgument, fmt::format("{}='{}' is none of {}", name, *text, known));
+}
+
+void copy(const mesh::Environment& environment, const char* name, std::string* target) {
+  if (const auto text = environment.variable(name)) *target = *text;
+}
+
+}  // namespace
+
+Result<ContextConfig> context_config_from_environment(const mesh::Environment& environment) {
+  ContextConfig config;
+  ASYNCMESH_RETURN_IF_ERROR(choose<EngineChoice>(
+      environment, "ASYNCMESH_ENGINE",
+      std::array<std::pair<const char*, EngineChoice>, 4>{{{"auto", EngineChoice::kAuto},
+                                                           {"tag", EngineChoice::kTag},
+                                                           {"rma", EngineChoice::kRma},
+                                                           {"loopback", EngineChoice::kLoopback}}},
+      &config.engine));
+  ASYNCMESH_RETURN_IF_ERROR(choose<ProgressMode>(
+      environment, "ASYNCMESH_PROGRESS",
+      std::array<std::pair<const char*, ProgressMode>, 2>{
+          {{"thread", ProgressMode::kThread}, {"manual", ProgressMode::kManual}}},
+      &config.progress));
+  ASYNCMESH_RETURN_IF_ERROR(choose<bool>(
+      environment, "ASYNCMESH_CHECKSUM",
+      std::array<std::pair<const char*, bool>, 2>{{{"0", false}, {"1", true}}}, &config.checksum));
+  if (environment.variable("ASYNCMESH_LOG")) {
+    config.log_fd = STDERR_FILENO;
+    ASYNCMESH_RETURN_IF_ERROR(choose<LogLevel>(
+        environment, "ASYNCMESH_LOG",
+        std::array<std::pair<const char*, LogLevel>, 5>{{{"off", LogLevel::kOff},
+                                                         {"error", LogLevel::kError},
+                                                         {"warning", LogLevel::kWarning},
+                                                         {"info", LogLevel::kInfo},
+                                                         {"debug", LogLevel::kDebug}}},
+        &config.log_level));
+  }
+  copy(environment, "ASYNCMESH_TLS", &config.tls);
+  copy(environment, "ASYNCMESH_NET_DEVICES", &config.net_devices);
+  copy(environment, "ASYNCMESH_LINK", &config.link);
+  copy(environment, "ASYNCMESH_FAULTS", &config.faults);
+  if (Status status = check_engines(config); !status.ok())
+    return std::move(status).annotate("ASYNCMESH_LINK, _FAULTS or _ENGINE");
+  return config;
+}
+
+}  // namespace asyncmesh::core

@@ -1,0 +1,41 @@
+#include "core/optimiser_object.h"
+
+namespace asyncmesh::core {
+
+Result<std::unique_ptr<OptimiserObject>> OptimiserObject::create(std::shared_ptr<Region> weights,
+                                                                 std::shared_ptr<Region> gradients,
+                                                                 const NadamwConfig& config) {
+  ASYNCMESH_RETURN_IF_ERROR(weights->need_float32("weights"));
+  ASYNCMESH_RETURN_IF_ERROR(gradients->need_float32("gradients"));
+  ASYNCMESH_RETURN_IF_ERROR(weights->need_layout(*gradients, "gradients"));
+  std::unique_ptr<OptimiserObject> object(
+      new OptimiserObject(std::move(weights), std::move(gradients)));
+  auto nadamw = Nadamw::create(config, object->weights_->views(), object->gradients_->views(),
+                               kernels::cpu());
+  if (!nadamw.ok()) return nadamw.status();
+  object->nadamw_ = std::move(nadamw.value());
+  object->weights_generation_ = object->weights_->generation();
+  object->gradients_generation_ = object->gradients_->generation();
+  return object;
+}
+
+Status OptimiserObject::follow() {
+  if (weights_->generation() == weights_generation_ &&
+      gradients_->generation() == gradients_generation_)
+    return {};
+  ASYNCMESH_RETURN_IF_ERROR(nadamw_->rebind(weights_->views(), gradients_->views()));
+  weights_generation_ = weights_->generation();
+  gradients_generation_ = gradients_->generation();
+  return {};
+}
+
+Status OptimiserObject::step(NadamwStep step, const Region* mirror, double* norm_out) {
+  ASYNCMESH_RETURN_IF_ERROR(follow());
+  if (mirror != nullptr) {
+    ASYNCMESH_RETURN_IF_ERROR(weights_->need_layout(*mirror, "mirror"));
+    step.mirror = mirror->views().data();
+  }
+  return nadamw_->step(step, norm_out);
+}
+
+}  // namespace asyncmesh::core
