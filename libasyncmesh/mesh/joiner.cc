@@ -6,7 +6,6 @@
 #include <cerrno>
 
 #include "mesh/progress_time.h"
-#include "mesh/rendezvous_server.h"
 #include "mesh/url.h"
 
 namespace asyncmesh::mesh {
@@ -14,6 +13,7 @@ namespace asyncmesh::mesh {
 namespace {
 
 constexpr Nanoseconds kMillisecond = 1'000'000;
+constexpr Nanoseconds kHandshakeTimeout = 5'000 * kMillisecond;
 constexpr Nanoseconds kFirstPause = 5 * kMillisecond;
 constexpr Nanoseconds kLongestPause = 200 * kMillisecond;
 constexpr Nanoseconds kRedial = 50 * kMillisecond;
@@ -42,7 +42,7 @@ Result<JoinedMesh> Joiner::run(Identity self, const Digest& key, Nanoseconds dea
     if (status.code() != Code::kAgain) return status;
     reset();
     if (clock_.now() + pause >= deadline) return timeout_text();
-    pause_poller.value().wait(pause);
+    pause_poller.value()->wait(pause);
   }
   JoinedMesh joined;
   ASYNCMESH_RETURN_IF_ERROR(collect(&joined));
@@ -52,7 +52,7 @@ Result<JoinedMesh> Joiner::run(Identity self, const Digest& key, Nanoseconds dea
 void Joiner::reset() {
   links_.clear();
   rendezvous_.reset();
-  if (listener_) poller_.forget(listener_.get());
+  if (listener_) poller_->forget(listener_.get());
   listener_.reset();
   members_.clear();
   peers_.clear();
@@ -83,7 +83,7 @@ Status Joiner::connect(Nanoseconds deadline) {
   trouble_.clear();
   rendezvous_ = std::make_unique<ControlConnection>(
       std::move(fd), true, Handshake(Side::kDialer, Purpose::kRendezvous, key_, self_));
-  return rendezvous_->attach(poller_, kRendezvousToken);
+  return rendezvous_->attach(*poller_, kRendezvousToken);
 }
 
 Status Joiner::open_listener(const SocketAddress& local) {
@@ -92,7 +92,7 @@ Status Joiner::open_listener(const SocketAddress& local) {
   auto listener = listen_on(address.value());
   if (!listener.ok()) return {Code::kSystem, listener.status().text()};
   listener_ = std::move(listener.value());
-  if (poller_.watch(listener_.get(), kListenerToken, true, false)) return {};
+  if (poller_->watch(listener_.get(), kListenerToken, true, false)) return {};
   return {Code::kSystem, "epoll: " + errno_text(errno)};
 }
 
@@ -104,7 +104,7 @@ Status Joiner::attend(Nanoseconds deadline) {
     if (now >= deadline) return timeout_text();
     dial_peers(now);
     tokens.clear();
-    for (const epoll_event& event : poller_.wait(std::min(deadline - now, kLongestWait))) {
+    for (const epoll_event& event : poller_->wait(std::min(deadline - now, kLongestWait))) {
       tokens.push_back(event.data.u64);
     }
     now = clock_.now();
@@ -168,7 +168,7 @@ Status Joiner::add_link(ForkSafeFd fd, bool connected, std::optional<Rank> diale
   link->connection = std::make_unique<ControlConnection>(
       std::move(fd), connected,
       Handshake(dialed ? Side::kDialer : Side::kAcceptor, Purpose::kPeer, key_, self_));
-  ASYNCMESH_RETURN_IF_ERROR(link->connection->attach(poller_, next_token_++));
+  ASYNCMESH_RETURN_IF_ERROR(link->connection->attach(*poller_, next_token_++));
   links_.push_back(std::move(link));
   return {};
 }
@@ -180,7 +180,7 @@ void Joiner::drop_strangers(Nanoseconds now) {
   }
   for (const auto& link : links_) {
     if (!link->connection || link->connection->established()) continue;
-    const bool overdue = now - link->since > RendezvousServer::kHandshakeTimeout;
+    const bool overdue = now - link->since > kHandshakeTimeout;
     const bool surplus = !link->dialed && strangers > kMaxPending;
     if (!overdue && !surplus) continue;
     if (!link->dialed) --strangers;
@@ -366,12 +366,12 @@ Status Joiner::collect(JoinedMesh* joined_out) {
     for (const auto& link : links_) {
       if (!link->connection || link->connection->token() != peers_[rank].token) continue;
       frames = &link->frames;
-      ASYNCMESH_RETURN_IF_ERROR(link->connection->move_to(joined.poller, rank));
+      ASYNCMESH_RETURN_IF_ERROR(link->connection->move_to(*joined.poller, rank));
       joined.peers[rank] = std::move(link->connection);
     }
     std::move(frames->begin(), frames->end(), std::back_inserter(joined.held));
   }
-  ASYNCMESH_RETURN_IF_ERROR(rendezvous_->move_to(joined.poller, kRendezvousRank));
+  ASYNCMESH_RETURN_IF_ERROR(rendezvous_->move_to(*joined.poller, kRendezvousRank));
   joined.rendezvous = std::move(rendezvous_);
   std::move(rendezvous_frames_.begin(), rendezvous_frames_.end(), std::back_inserter(joined.held));
   addresses_[self_.rank] = config_.address;

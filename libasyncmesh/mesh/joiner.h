@@ -39,7 +39,7 @@ struct HeldFrame {
 struct JoinedMesh {
   std::vector<Identity> members;                          // by rank
   std::vector<std::vector<std::byte>> addresses;          // of the transports, by rank
-  Poller poller;                                          // watches all connections
+  std::unique_ptr<Poller> poller;                         // watches all connections
   std::vector<std::unique_ptr<ControlConnection>> peers;  // by rank; null: self, or ended already
   std::unique_ptr<ControlConnection> rendezvous;
   std::vector<HeldFrame> held;  // in order per sender
@@ -98,7 +98,7 @@ class Joiner final : private FrameSink {
   const Logger& logger_;
   Identity self_;
   Digest key_{};
-  Poller poller_;  // before what it watches
+  std::unique_ptr<Poller> poller_;  // before what it watches
   ForkSafeFd listener_;
   std::unique_ptr<ControlConnection> rendezvous_;
   std::vector<std::unique_ptr<Link>> links_;  // the oldest first; an ended one has no connection

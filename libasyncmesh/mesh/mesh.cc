@@ -29,7 +29,7 @@ auto persist(Attempt&& attempt, Code retry, const Clock& clock, const Logger& lo
       told = true;
       logger.write(LogLevel::kWarning, "still trying: " + result.status().text());
     }
-    poller.value().wait(kRetry);
+    poller.value()->wait(kRetry);
   }
 }
 

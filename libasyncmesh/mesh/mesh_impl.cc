@@ -27,7 +27,7 @@ MeshImpl::~MeshImpl() = default;
 
 Code MeshImpl::send_st(Rank to, uint16_t type, std::span<const std::byte> body) {
   if (to >= peers_.size() || to == self_) return Code::kInvalidArgument;
-  if (membership_.leaving() || poller_.fd() < 0) return Code::kInvalidState;
+  if (membership_.leaving() || poller_->fd() < 0) return Code::kInvalidState;
   if (body.size() > kMaxBody) return Code::kTooLarge;
   const PeerState state = membership_.peer(to).state;
   if (!peers_[to] || state == PeerState::kLost || state == PeerState::kLeft) return Code::kPeerLost;
@@ -35,11 +35,11 @@ Code MeshImpl::send_st(Rank to, uint16_t type, std::span<const std::byte> body) 
 }
 
 uint32_t MeshImpl::progress_st(Nanoseconds now) {
-  if (poller_.fd() < 0 || listener_ == nullptr) return 0;  // a forked child; or nobody to tell
+  if (poller_->fd() < 0 || listener_ == nullptr) return 0;  // a forked child; or nobody to tell
   messages_ = 0;
   uint32_t done = deliver_held();
   ready_.clear();
-  for (const epoll_event& event : poller_.wait(0)) {
+  for (const epoll_event& event : poller_->wait(0)) {
     ready_.push_back(static_cast<Rank>(event.data.u64));
   }
   for (const Rank from : ready_) {
@@ -150,7 +150,7 @@ void MeshImpl::report(const Membership::Action& action) {
 void MeshImpl::leave_st() { membership_.leave(); }
 
 bool MeshImpl::left_st() const {
-  if (poller_.fd() < 0) return true;
+  if (poller_->fd() < 0) return true;
   const bool flushed = std::none_of(peers_.begin(), peers_.end(), [](const auto& connection) {
     return connection != nullptr && connection->has_queued();
   });

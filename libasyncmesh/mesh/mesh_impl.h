@@ -30,7 +30,7 @@ class MeshImpl final : public Mesh, private FrameSink {
   Code send_st(Rank to, uint16_t type, std::span<const std::byte> body) override;
   uint32_t progress_st(Nanoseconds now) override;
   Nanoseconds next_deadline_st() const override { return membership_.next_deadline(); }
-  int event_fd() const override { return poller_.fd(); }
+  int event_fd() const override { return poller_->fd(); }
   void leave_st() override;
   bool left_st() const override;
 
@@ -47,7 +47,7 @@ class MeshImpl final : public Mesh, private FrameSink {
   const Rank self_;
   const Logger logger_;
   std::unique_ptr<RendezvousServer> server_;  // rank 0; ends after the connections, telling all
-  Poller poller_;                             // before what it watches
+  std::unique_ptr<Poller> poller_;            // before what it watches
   std::vector<std::unique_ptr<ControlConnection>> peers_;  // by rank; null: self, or ended
   std::unique_ptr<ControlConnection> rendezvous_;
   Membership membership_;

@@ -18,10 +18,10 @@ epoll_event event_of(uint64_t token, bool read, bool write) {
 
 }  // namespace
 
-Result<Poller> Poller::create() {
-  Poller poller;
-  poller.epoll_ = ForkSafeFd::open([] { return epoll_create1(EPOLL_CLOEXEC); });
-  if (!poller.epoll_) return Status(Code::kSystem, "epoll: " + errno_text(errno));
+Result<std::unique_ptr<Poller>> Poller::create() {
+  std::unique_ptr<Poller> poller(new Poller());
+  poller->epoll_ = ForkSafeFd::open([] { return epoll_create1(EPOLL_CLOEXEC); });
+  if (!poller->epoll_) return Status(Code::kSystem, "epoll: " + errno_text(errno));
   return poller;
 }
 

@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -17,7 +18,10 @@ namespace asyncmesh::mesh {
 
 class Poller {
  public:
-  static Result<Poller> create();
+  static Result<std::unique_ptr<Poller>> create();
+  // Watched objects point to it.
+  Poller(const Poller&) = delete;
+  Poller& operator=(const Poller&) = delete;
 
   int fd() const { return epoll_.get(); }
   bool watch(int fd, uint64_t token, bool read, bool write);
@@ -29,6 +33,8 @@ class Poller {
   std::span<const epoll_event> wait(Nanoseconds timeout);
 
  private:
+  Poller() = default;
+
   ForkSafeFd epoll_;
   std::vector<epoll_event> events_;
   size_t watched_ = 0;

@@ -43,8 +43,8 @@ Result<std::unique_ptr<RendezvousServer::Loop>> RendezvousServer::Loop::create(
   if (!poller.ok()) return poller.status();
   loop->poller_ = std::move(poller.value());
   loop->stop_fd_ = stop_fd;
-  if (!loop->poller_.watch(loop->listener_.get(), kListenerToken, true, false) ||
-      !loop->poller_.watch(stop_fd, kStopToken, true, false)) {
+  if (!loop->poller_->watch(loop->listener_.get(), kListenerToken, true, false) ||
+      !loop->poller_->watch(stop_fd, kStopToken, true, false)) {
     return Status(Code::kSystem, "epoll: " + errno_text(errno));
   }
   return loop;
@@ -71,7 +71,7 @@ void RendezvousServer::Loop::run() {
   try {
     while (step(tick())) {
     }
-    close_in_good_order();
+    hang_up();
   } catch (const std::exception& error) {  // no memory: the members go on without a rendezvous
     log(LogLevel::kError, fmt::format("ends: {}", error.what()));
   }
@@ -83,7 +83,7 @@ bool RendezvousServer::Loop::step(Nanoseconds timeout) {
   ready_.clear();
   bool stop = false;
   bool accept = false;
-  for (const epoll_event& event : poller_.wait(timeout)) {
+  for (const epoll_event& event : poller_->wait(timeout)) {
     if (event.data.u64 == kStopToken) {
       stop = true;
     } else if (event.data.u64 == kListenerToken) {
@@ -100,7 +100,7 @@ bool RendezvousServer::Loop::step(Nanoseconds timeout) {
   judge(now);
   if (deaf_until_ != 0 && now >= deaf_until_) {
     deaf_until_ = 0;
-    poller_.change(listener_.get(), kListenerToken, true, false);
+    poller_->change(listener_.get(), kListenerToken, true, false);
   }
   return !stop;
 }
@@ -112,7 +112,7 @@ void RendezvousServer::Loop::accept_waiting(Nanoseconds now) {
       if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) return;
       log(LogLevel::kError, "cannot accept: " + errno_text(errno));
       deaf_until_ = now + 100'000'000;  // a listener that stays readable would make this loop spin
-      poller_.change(listener_.get(), kListenerToken, false, false);
+      poller_->change(listener_.get(), kListenerToken, false, false);
       return;
     }
     const uint64_t token = next_token_++;
@@ -120,7 +120,7 @@ void RendezvousServer::Loop::accept_waiting(Nanoseconds now) {
     client.since = now;
     client.connection = std::make_unique<ControlConnection>(
         std::move(fd), true, Handshake(Side::kAcceptor, Purpose::kRendezvous, key_, self_));
-    if (!client.connection->attach(poller_, token).ok()) continue;
+    if (!client.connection->attach(*poller_, token).ok()) continue;
     clients_.emplace(token, std::move(client));
     ++pending_;
   }
@@ -131,7 +131,8 @@ void RendezvousServer::Loop::drop_strangers(Nanoseconds now) {
   size_t surplus = pending_ > kMaxPending ? pending_ - kMaxPending : 0;
   for (const auto& [token, client] : clients_) {
     if (client.admitted) continue;
-    if (surplus == 0 && now - client.since < kHandshakeTimeout) break;  // the rest is younger
+    if (surplus == 0 && now - client.since < config_.handshake_timeout)
+      break;  // the rest is younger
     if (surplus > 0) --surplus;
     ready_.push_back(token);
   }
@@ -272,18 +273,21 @@ void RendezvousServer::Loop::close(uint64_t token, const Status& why) {
   clients_.erase(found);
 }
 
-void RendezvousServer::Loop::close_in_good_order() {
-  poller_.forget(stop_fd_);  // it stays readable
-  poller_.forget(listener_.get());
+void RendezvousServer::Loop::hang_up() {
+  poller_->forget(stop_fd_);  // it stays readable
+  poller_->forget(listener_.get());
   listener_.reset();
   for (const auto& [token, client] : clients_) {
     client.connection->send(Space::kMesh, static_cast<uint16_t>(MeshMessage::kClosing), {});
   }
+  const bool in_good_order = std::all_of(jobs_.begin(), jobs_.end(), [](const auto& job) {
+    return job.second.roster->host_has_left();
+  });
   // A socket that is closed with unread input discards what the peer has not received yet.
-  const Nanoseconds deadline = clock_.now() + kLinger;
+  const Nanoseconds deadline = clock_.now() + (in_good_order ? kLinger : 0);
   for (Nanoseconds now = clock_.now(); !clients_.empty() && now < deadline; now = clock_.now()) {
     ready_.clear();
-    for (const epoll_event& event : poller_.wait(deadline - now)) ready_.push_back(event.data.u64);
+    for (const epoll_event& event : poller_->wait(deadline - now)) ready_.push_back(event.data.u64);
     for (const uint64_t token : ready_) {
       const auto found = clients_.find(token);
       if (found != clients_.end() && !found->second.connection->on_event(*this).ok()) {

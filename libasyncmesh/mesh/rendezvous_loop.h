@@ -50,7 +50,7 @@ class RendezvousServer::Loop final : private FrameSink {
   void judge(Nanoseconds now);
   void deliver(Job& job);
   void close(uint64_t token, const Status& why);
-  void close_in_good_order();
+  void hang_up();
   void log(LogLevel level, const std::string& text);
   Nanoseconds tick() const;
 
@@ -59,7 +59,7 @@ class RendezvousServer::Loop final : private FrameSink {
   const SteadyClock clock_;
   Digest key_{};
   Identity self_;
-  Poller poller_;  // before what it watches
+  std::unique_ptr<Poller> poller_;  // before what it watches
   ForkSafeFd listener_;
   int stop_fd_ = -1;                    // the server's
   Nanoseconds deaf_until_ = 0;          // out of descriptors: nobody is accepted until then

@@ -2,11 +2,12 @@
 //
 // One thread of its own with all signals blocked, so that a busy application does not stop it. It
 // serves any number of jobs, told apart by run id. Strangers: at most `kMaxPending` connections
-// that are not authenticated are kept, the oldest goes first; each has `kHandshakeTimeout`. What
+// that are not authenticated are kept, the oldest goes first; each has `handshake_timeout`. What
 // they send is bounded by the frame limits, and what is logged about them by a rate.
 //
 // Destruction tells the members that the rendezvous closes, waits up to a quarter of a second for
-// them to hang up, and joins the thread. In a forked child it does nothing.
+// them to hang up (unless its host ended without leaving), and joins the thread. In a forked child
+// it does nothing.
 #pragma once
 
 #include <pthread.h>
@@ -31,12 +32,12 @@ struct RendezvousConfig {
   // What all members must share. Empty: the first member of each run id decides.
   std::optional<Identity> reference;
   std::optional<Rank> host;  // the rank whose process this is
+  Nanoseconds handshake_timeout = 5'000'000'000;
 };
 
 class RendezvousServer {
  public:
   static constexpr size_t kMaxPending = 256;
-  static constexpr Nanoseconds kHandshakeTimeout = 5'000'000'000;
 
   // kAgain: the port is in use, which a dying process may cause; kSystem: no such address.
   static Result<std::unique_ptr<RendezvousServer>> start(const RendezvousConfig& config,

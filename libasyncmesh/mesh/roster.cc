@@ -182,6 +182,7 @@ void Roster::on_closed(Rank rank, const std::string& why) {
                   fmt::format("{} was lost while the mesh was joined: {}", who, why)));
       return;
     case Phase::kRunning:
+      member.state = State::kLost;  // not there to be told
       remove(rank, fmt::format("its control connection ended: {}", why));
       return;
     case Phase::kFailed:

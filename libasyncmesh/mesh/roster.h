@@ -67,6 +67,8 @@ class Roster {
   // False once this rank was removed: its connection ends when it was told so.
   bool keeps(Rank rank) const { return members_[rank].state != State::kLost; }
   bool empty() const;  // nobody is left
+  // The host of the rendezvous has left in good order (or there is none).
+  bool host_has_left() const { return !host_ || members_[*host_].state == State::kLeft; }
 
  private:
   enum class State { kAbsent, kHere, kReady, kAbandoning, kLeft, kLost };
