@@ -152,15 +152,15 @@ bool has_instruction() noexcept {
 
 }  // namespace
 
-uint32_t crc32c_portable(uint32_t seed, const void* data, size_t size) noexcept {
-  const auto* bytes = static_cast<const unsigned char*>(data);
+uint32_t crc32c_portable(uint32_t seed, const void* data, size_t bytes) noexcept {
+  const auto* at = static_cast<const unsigned char*>(data);
   uint32_t crc = ~seed;
-  for (; size >= 8; size -= 8, bytes += 8) {
-    const uint64_t word = load64(bytes) ^ crc;
+  for (; bytes >= 8; bytes -= 8, at += 8) {
+    const uint64_t word = load64(at) ^ crc;
     crc = 0;
     for (size_t k = 0; k < 8; ++k) crc ^= kSlicing[7 - k][(word >> (8 * k)) & 0xFF];
   }
-  for (; size > 0; --size, ++bytes) crc = (crc >> 8) ^ kSlicing[0][(crc ^ *bytes) & 0xFF];
+  for (; bytes > 0; --bytes, ++at) crc = (crc >> 8) ^ kSlicing[0][(crc ^ *at) & 0xFF];
   return ~crc;
 }
 

@@ -16,7 +16,8 @@ LaneWriter::LaneWriter(uint32_t slots, StagingPool& staging)
   assert(std::has_single_bit(slots) && slots >= 2);
 }
 
-LaneWriter::~LaneWriter() = default;
+// The transport may still report frames from inside the Outbound's destructor.
+LaneWriter::~LaneWriter() { outbound_.reset(); }
 
 void LaneWriter::publish_state(LaneState state) noexcept {
   // Pairs with the acquire in `state`.

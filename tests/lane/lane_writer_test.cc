@@ -268,5 +268,36 @@ TEST_F(LaneWriterTest, IsNeitherStalledNorProbedWhileConnecting) {
   EXPECT_FALSE(writer_.probe_due_st(200, 10));
 }
 
+// Reports its frames only when it is closed, as an engine that cancels its requests does.
+class LateOutbound final : public transport::Outbound {
+ public:
+  explicit LateOutbound(transport::OutboundSink& sink) : sink_(sink) {}
+  ~LateOutbound() override {
+    for (Sequence sequence = 1; sequence <= last_; ++sequence) sink_.on_sent(sequence);
+  }
+  Code send(Sequence sequence, const transport::Frame&) override {
+    last_ = sequence;
+    return Code::kOk;
+  }
+
+ private:
+  transport::OutboundSink& sink_;
+  Sequence last_ = 0;
+};
+
+TEST_F(LaneWriterTest, BearsReportsFromInsideTheOutboundsDestructor) {
+  for (const bool fail : {false, true}) {
+    StagingPool pool(2 * kSlots, 128);
+    LaneWriter writer(kSlots, pool);
+    ASSERT_EQ(writer.open_st(std::make_unique<LateOutbound>(writer), 1, 0), Code::kOk);
+    uint32_t buffer = 0;
+    ASSERT_TRUE(pool.claim(&buffer));
+    writer.note_posted();
+    pool.retain_st(buffer, 1);
+    writer.append_st(buffer, 100);
+    if (fail) writer.fail_st();
+  }
+}
+
 }  // namespace
 }  // namespace asyncmesh
