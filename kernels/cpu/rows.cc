@@ -28,7 +28,10 @@ const Rows* avx2_rows() noexcept {
 }
 
 const Rows& rows() noexcept {
-  static const Rows& chosen = avx2_rows() != nullptr ? *avx2_rows() : baseline_rows();
+  static const Rows& chosen = []() -> const Rows& {
+    const Rows* avx2 = avx2_rows();
+    return avx2 != nullptr ? *avx2 : baseline_rows();
+  }();
   return chosen;
 }
 

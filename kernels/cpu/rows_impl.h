@@ -128,7 +128,7 @@ void accumulate_float16(const std::byte* __restrict values, uint64_t count, floa
   }
 }
 
-void encode(const float* values, uint64_t count, Encoding encoding, std::byte* out) {
+static void encode(const float* values, uint64_t count, Encoding encoding, std::byte* out) {
   switch (encoding) {
     case Encoding::kFloat32:
       return encode_as<Float32>(values, count, out);
@@ -139,7 +139,7 @@ void encode(const float* values, uint64_t count, Encoding encoding, std::byte* o
   }
 }
 
-void decode(const std::byte* values, uint64_t count, Encoding encoding, float* out) {
+static void decode(const std::byte* values, uint64_t count, Encoding encoding, float* out) {
   switch (encoding) {
     case Encoding::kFloat32:
       return decode_as<Float32>(values, count, out);
@@ -150,7 +150,7 @@ void decode(const std::byte* values, uint64_t count, Encoding encoding, float* o
   }
 }
 
-bool all_finite(const std::byte* values, uint64_t count, Encoding encoding) {
+static bool all_finite(const std::byte* values, uint64_t count, Encoding encoding) {
   switch (encoding) {
     case Encoding::kFloat32:
       return all_finite_as<Float32>(values, count);
@@ -175,7 +175,8 @@ void accumulate(const std::byte* values, uint64_t count, Encoding encoding, floa
   }
 }
 
-void multiply(const float* __restrict values, uint64_t count, float factor, float* __restrict out) {
+static void multiply(const float* __restrict values, uint64_t count, float factor,
+                     float* __restrict out) {
   for (uint64_t i = 0; i < count; ++i) out[i] = values[i] * factor;
 }
 
@@ -217,7 +218,7 @@ void apply_rule(const ApplyRow& row, Rule rule, const ApplyFactors& factors) {
   }
 }
 
-void apply(const ApplyRow& row, Rule rule, const ApplyFactors& factors) {
+static void apply(const ApplyRow& row, Rule rule, const ApplyFactors& factors) {
   return row.own != nullptr ? apply_rule<true>(row, rule, factors)
                             : apply_rule<false>(row, rule, factors);
 }
@@ -235,13 +236,13 @@ void nadamw_as(const NadamwRow& row, const NadamwFactors factors) {
   }
 }
 
-void nadamw(const NadamwRow& row, const NadamwFactors& factors) {
+static void nadamw(const NadamwRow& row, const NadamwFactors& factors) {
   return row.mirror != nullptr ? nadamw_as<true>(row, factors) : nadamw_as<false>(row, factors);
 }
 
 // Sixteen partial sums, folded in halves: an order that every vector width can keep. A square of an
 // fp32 is exact in double. Tiles keep the partial sums of a long run small.
-double sum_of_squares(const float* values, uint64_t count) {
+static double sum_of_squares(const float* values, uint64_t count) {
   constexpr uint64_t kLanes = 16, kTile = 1U << 16;
   double total = 0;
   for (uint64_t begin = 0; begin < count; begin += kTile) {
