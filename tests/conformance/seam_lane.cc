@@ -46,13 +46,14 @@ uint32_t frame_length(uint64_t key, Sequence sequence, uint32_t slot_bytes) {
 SeamWriter::SeamWriter(uint64_t key, const LaneGeometry& geometry, Sequence first)
     : key_(key),
       geometry_(geometry),
-      memory_(size_t{geometry.slots} * geometry.slot_bytes + 64),
+      memory_(std::make_shared<std::vector<std::byte>>(
+          size_t{geometry.slots} * geometry.slot_bytes + 64)),
       done_(geometry.slots, true),
       next_(first),
       sent_(first - 1),
       credit_{first - 1, first - 1, first - 1} {
-  const auto address = reinterpret_cast<uintptr_t>(memory_.data());
-  staging_ = memory_.data() + (64 - address % 64) % 64;
+  const auto address = reinterpret_cast<uintptr_t>(memory_->data());
+  staging_ = memory_->data() + (64 - address % 64) % 64;
 }
 
 Status SeamWriter::attach(Transport& transport) {

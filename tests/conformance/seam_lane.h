@@ -32,6 +32,7 @@ class SeamWriter final : public transport::OutboundSink {
   SeamWriter(uint64_t key, const LaneGeometry& geometry, Sequence first);
 
   Status attach(Transport& transport);  // registers the staging memory
+  std::shared_ptr<const void> share_staging() const { return memory_; }  // outlives the transport
   void open(std::unique_ptr<Outbound> outbound) { outbound_ = std::move(outbound); }
   void close() { outbound_.reset(); }
 
@@ -51,7 +52,7 @@ class SeamWriter final : public transport::OutboundSink {
  private:
   uint64_t key_;
   LaneGeometry geometry_;
-  std::vector<std::byte> memory_;
+  std::shared_ptr<std::vector<std::byte>> memory_;
   std::byte* staging_ = nullptr;  // memory_, aligned
   uint32_t staging_id_ = 0;
   std::vector<bool> done_;  // on_sent has come, by sequence % slots

@@ -36,6 +36,7 @@ Result<std::unique_ptr<SeamLane>> SeamPair::open_lane(uint32_t writer_side, Lane
                                                       uint64_t key) {
   auto lane = std::make_unique<SeamLane>(key, geometry, first);
   ASYNCMESH_RETURN_IF_ERROR(lane->writer.attach(transport(writer_side)));
+  ends_[writer_side].stagings.push_back(lane->writer.share_staging());
   auto inbound = link(1 - writer_side).open_inbound(id, geometry, first, lane->reader);
   if (!inbound.ok()) return inbound.status();
   lane->reader.open(std::move(inbound.value()));

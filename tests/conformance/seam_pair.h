@@ -67,6 +67,7 @@ class SeamPair {
 
  private:
   struct End {
+    std::vector<std::shared_ptr<const void>> stagings;
     std::unique_ptr<Transport> transport;
     LinkRecorder recorder;
     std::unique_ptr<Link> link;

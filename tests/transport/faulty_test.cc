@@ -33,6 +33,8 @@ class Log final : public transport::InboundSink {
 // A plain writer (side 0) and a reader (side 1) behind the decorator.
 class FaultyTest : public testing::Test {
  protected:
+  ~FaultyTest() override { writer_.close(); }
+
   void open(const FaultyConfig& config, Epoch epoch = 1) {
     writer_.close();
     inbound_.reset();

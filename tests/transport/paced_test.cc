@@ -37,6 +37,7 @@ class PacedTest : public testing::Test {
                                       const LaneGeometry& geometry = kLane) {
     auto lane = std::make_unique<SeamLane>(id, geometry, 1);
     EXPECT_TRUE(lane->writer.attach(*ends_[writer_side]).ok());
+    stagings_.push_back(lane->writer.share_staging());
     auto inbound = links_[1 - writer_side]->open_inbound(id, geometry, 1, lane->reader);
     EXPECT_TRUE(inbound.ok());
     lane->reader.open(std::move(inbound.value()));
@@ -56,6 +57,7 @@ class PacedTest : public testing::Test {
   }
 
   FakeClock clock_;
+  std::vector<std::shared_ptr<const void>> stagings_;
   std::unique_ptr<PacedTransport> ends_[2];
   LinkRecorder downs_;
   std::unique_ptr<Link> links_[2];
