@@ -68,6 +68,11 @@ Status check_mailboxes(const AveragerConfig& config, const Partition& partition,
   return {};
 }
 
+// Alone, nothing is ever sampled.
+uint64_t sampled_elements(const Mailbox& rounds, const Partition& partition) {
+  return rounds.size() > 1 ? partition.max_elements() : 0;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Averager>> Averager::create(const AveragerConfig& config,
@@ -97,7 +102,7 @@ Averager::Averager(const AveragerConfig& config, Partition partition, const Aver
       queues_(parts.rounds),
       // A deterministic call samples its round before it applies the one that is due.
       open_(config.mode == AveragingMode::kDeterministic ? config.window + 1 : config.window,
-            partition_.max_elements(), config.encoding),
+            sampled_elements(parts.rounds, partition_), config.encoding),
       exchange_(parts.means, parts.kernels),
       posts_(pieces_of(partition_.max_elements(), config.encoding, parts.rounds.payload_bytes())),
       checked_(parts.rounds.size(), 0),
@@ -105,7 +110,7 @@ Averager::Averager(const AveragerConfig& config, Partition partition, const Aver
       broken_(parts.rounds.size(), 0),
       values_(parts.rounds.size(), nullptr),
       known_lost_(parts.rounds.size(), 0),
-      mean_(partition_.max_elements()) {
+      mean_(sampled_elements(parts.rounds, partition_)) {
   if (config_.rule == kernels::Rule::kEma) {
     ema_.resize(partition_.elements(), 0.0F);
     visited_.resize((partition_.blocks() + 63) / 64, 0);

@@ -14,8 +14,8 @@ Status Averager::call(const CallArgs& args, CallResult* result_out) {
   }
   const Nanoseconds began = clock_.now();
   if (!posted_) result_ = {};
-  const Status status = config_.mode == AveragingMode::kDeterministic ? call_deterministic(args)
-                                                                      : call_opportunistic(args);
+  Status status = config_.mode == AveragingMode::kDeterministic ? call_deterministic(args)
+                                                                : call_opportunistic(args);
   stats_.time_ns += clock_.now() - began;
   if (!status.ok()) return status;
   ++stats_.calls;

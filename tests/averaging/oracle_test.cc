@@ -266,6 +266,33 @@ TEST(Oracle10, TheEmaSettlesAtDelayTimesDrift) {
   EXPECT_NEAR(e, 10.0, 1e-3);
 }
 
+// O-11, the side of the map that is accepted: deviations die out without steps.
+TEST(Oracle11, AcceptedSettingsContract) {
+  struct Setting {
+    double fraction;
+    uint32_t tau;
+    double momentum;
+  };
+  for (const Setting& setting : {Setting{0.05, 10, 0.5}, Setting{0.05, 50, 0.5},
+                                 Setting{0.3, 10, 0.5}, Setting{0.4, 10, 0.9}}) {
+    AveragerConfig config = oracle_config(Rule::kEma, setting.fraction, setting.tau);
+    config.redraw = Redraw::kEveryCycle;
+    config.momentum_first = config.momentum_last = setting.momentum;
+    Replicas replicas(4, config, {40});
+    CounterRandom random(21);
+    // Steps first, so that rounds in flight carry drift that the loop has to digest.
+    for (int call = 0; call < 100; ++call) {
+      for (uint32_t r = 0; r < 4; ++r) {
+        replicas.add(r, [&](uint64_t) { return 0.1F * dyadic(random); });
+      }
+      replicas.call_all({});
+    }
+    const double before = consensus_error(replicas);
+    for (int call = 0; call < 2000; ++call) replicas.call_all({});
+    EXPECT_LT(consensus_error(replicas), 1e-4 * before) << setting.fraction << " " << setting.tau;
+  }
+}
+
 // O-12: right after a write the deviation of a replica is that of its EMA.
 TEST(Oracle12, DeviationAfterAWriteIsThatOfTheEma) {
   Replicas replicas(3, oracle_config(Rule::kEma, 1.0, 1), {8});

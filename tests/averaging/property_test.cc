@@ -44,10 +44,11 @@ Setting draw(CounterRandom& random) {
   return setting;
 }
 
-void follow(const Setting& setting, uint64_t seed) {
+// False: the setting was refused as unstable.
+bool follow(const Setting& setting, uint64_t seed) {
   Replicas replicas(setting.replicas, setting.config, setting.tensors,
                     {.payload_bytes = setting.payload_bytes, .quiet = true});
-  if (!replicas.status().ok()) return;
+  if (!replicas.status().ok()) return false;
   const Averager& averager = replicas.averager(0);
   const uint64_t elements = replicas.elements();
   Reference reference(setting.config, setting.replicas, elements, averager.partition().parts(),
@@ -70,25 +71,29 @@ void follow(const Setting& setting, uint64_t seed) {
       return replicas.averager(r).call(
           {.weight = static_cast<float>(weights[r]), .progress = progress}, nullptr);
     });
-    for (const Status& status : statuses) ASSERT_TRUE(status.ok()) << status.text();
+    for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.text();
     for (uint32_t r = 0; r < setting.replicas; ++r) {
       for (uint64_t i = 0; i < elements; ++i) {
         const double expected = reference.weights(r)[i];
         scale = std::max(scale, std::abs(expected));
-        ASSERT_NEAR(replicas.weights(r)[i], expected, 3e-5 * scale)
+        EXPECT_NEAR(replicas.weights(r)[i], expected, 3e-5 * scale)
             << "seed " << seed << " call " << call << " replica " << r << " element " << i;
       }
     }
+    if (testing::Test::HasFailure()) break;
   }
+  return true;
 }
 
 TEST(Property, DeterministicRoundsFollowTheEquations) {
+  uint32_t followed = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
     CounterRandom random(seed);
     const Setting setting = draw(random);
-    follow(setting, seed);
-    if (testing::Test::HasFatalFailure()) return;
+    if (follow(setting, seed)) ++followed;
+    ASSERT_FALSE(testing::Test::HasFailure());
   }
+  EXPECT_GT(followed, 90U);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/random.h"
+#include "pipeline/stage_schedule.h"
 #include "support/alloc_guard.h"
 
 namespace asyncmesh {
@@ -269,6 +270,32 @@ TEST(Nadamw, AStepAllocatesNothing) {
     if (!status.ok()) FAIL();
   }
   EXPECT_EQ(guard.in_thread(), 0U);
+}
+
+// O-15: one stage, driven by its schedule and running on its stash, is the serial optimiser,
+// bitwise.
+TEST(Nadamw, AOneStagePipelineEqualsTheSerialOptimiser) {
+  Bench serial({50});
+  Bench staged({50});
+  CounterRandom random(6);
+  randomise(serial.w, random);
+  staged.w = serial.w;
+  StageSchedule schedule = StageSchedule::create({.mode = StageMode::kDeterministic}).value();
+  std::vector<std::vector<float>> stash(schedule.ring(), staged.w);
+  const auto gradient_at = [](const std::vector<float>& w, std::vector<float>& g) {
+    for (size_t i = 0; i < w.size(); ++i) g[i] = w[i] - 0.01F * static_cast<float>(i);
+  };
+  while (schedule.version() < 200) {
+    const StageAction action = schedule.next({.forward = true, .backward = true});
+    std::vector<float>& slot = stash[action.slot];
+    if (action.step == StageStep::kBackward) gradient_at(slot, staged.g);
+    if (action.step != StageStep::kUpdate) continue;
+    const TensorView mirror{.data = slot.data(), .count = slot.size()};
+    ASSERT_TRUE(staged.step({.lr = 0.01, .clip_norm = 1.0, .mirror = &mirror}).ok());
+    gradient_at(serial.w, serial.g);
+    ASSERT_TRUE(serial.step({.lr = 0.01, .clip_norm = 1.0}).ok());
+  }
+  EXPECT_EQ(staged.w, serial.w);
 }
 
 TEST(LookAhead, FollowsThePlannedLength) {
