@@ -51,6 +51,11 @@ bool Roster::empty() const { return live().empty() && count(State::kAbandoning) 
 
 Status Roster::admit(const Arrival& arrival) {
   const Identity& other = arrival.identity;
+  if (other.run_id != reference_.run_id) {
+    // The run before this one may still be ending here, or the next one be early.
+    return {Code::kAgain,
+            fmt::format("a mesh with run id \"{}\" is served here", reference_.run_id)};
+  }
   if (const std::string text = difference(reference_, other); !text.empty()) {
     return {Code::kMismatch, fmt::format("{} does not fit this mesh: {}", describe(other), text)};
   }

@@ -71,6 +71,8 @@ class PipelineStage:
         schedule = Stage(**self._stage_settings, total=updates * self.micro_batches)
         self._inputs, self._loss, self._pending, self._graphs = inputs, loss, [], {}
         self._activation = self._gradient = None
+        total = updates * self.micro_batches
+        self._activations_due, self._gradients_due = 0 if self.first else total, 0 if self.last else total
         while True:
             self._move()
             forward = (self.first or self._activation is not None) and not self._pending
@@ -96,10 +98,12 @@ class PipelineStage:
             if not port.send(tensor, micro_batch, version):
                 break
             self._pending.pop(0)
-        if self._activation is None and not self.first:
+        if self._activation is None and self._activations_due:
             self._activation = self._receive(self.activations_in, 'activation')
-        if self._gradient is None and not self.last:
+            self._activations_due -= self._activation is not None
+        if self._gradient is None and self._gradients_due:
             self._gradient = self._receive(self.gradients_in, 'gradient')
+            self._gradients_due -= self._gradient is not None
 
     def _receive(self, port, name):
         frame = port.recv(self.version)
