@@ -110,29 +110,35 @@ AveragerHello AveragerObject::hello(const AveragerConfig& config) const {
   return hello;
 }
 
+// Hears every member out, also after a difference was found: so that all members judge the same
+// creations and stay in step for a next try.
 Status AveragerObject::agree(const AveragerHello& mine, Nanoseconds timeout) {
   const Nanoseconds deadline = deadline_after(context().clock(), timeout);
   std::vector<Rank> missing;
   for (const Rank member : members_) {
     if (member != session_->config().rank) missing.push_back(member);
   }
+  Status verdict;
   for (;;) {
-    for (auto member = missing.begin(); member != missing.end();) {
+    std::erase_if(missing, [&](Rank member) {
       AveragerHello theirs;
-      if (!session_->take_hello(*member, mine.group, &theirs)) {
-        ASYNCMESH_RETURN_IF_ERROR(session_->peer_status(*member));
-        ++member;
-        continue;
-      }
-      if (theirs.fingerprint != mine.fingerprint)
-        return Status(Code::kMismatch,
-                      fmt::format("averager of rank {}: {}", *member, difference(mine, theirs)));
-      member = missing.erase(member);
+      if (!session_->hellos().take(member, mine.group, &theirs)) return false;
+      if (verdict.ok() && theirs.fingerprint != mine.fingerprint)
+        verdict = Status(Code::kMismatch,
+                         fmt::format("averager of rank {}: {}", member, difference(mine, theirs)));
+      return true;
+    });
+    if (missing.empty()) return verdict;
+    Status ended;
+    for (const Rank member : missing) {
+      if (ended.ok()) ended = session_->peer_status(member);
     }
-    if (missing.empty()) return {};
-    if (const Code code = waiter_.wait(deadline); code != Code::kOk)
-      return Status(code,
-                    fmt::format("waiting for the averager of rank {}", fmt::join(missing, ", ")));
+    if (const Code code = waiter_.wait(deadline); ended.ok() && code != Code::kOk)
+      ended = Status(code,
+                     fmt::format("waiting for the averager of rank {}", fmt::join(missing, ", ")));
+    if (ended.ok()) continue;
+    session_->say_hello(missing, AveragerHello{mine.group, true, 0, {}});
+    return verdict.ok() ? ended : verdict;
   }
 }
 

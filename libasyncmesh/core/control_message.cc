@@ -169,6 +169,7 @@ Body encode(const AveragerHello& message) {
   Body body;
   ByteWriter out(body);
   out.u64(message.group);
+  out.u8(message.withdrawn ? 1 : 0);
   out.u64(message.fingerprint);
   out.u32(static_cast<uint32_t>(message.facts.size()));
   for (const std::string& fact : message.facts) out.text(fact);
@@ -178,6 +179,7 @@ Body encode(const AveragerHello& message) {
 bool decode(std::span<const std::byte> body, AveragerHello* out) {
   ByteReader in(body);
   out->group = in.u64();
+  out->withdrawn = in.u8() != 0;
   out->fingerprint = in.u64();
   const uint32_t count = in.u32();
   if (count > kMaxFacts) return false;

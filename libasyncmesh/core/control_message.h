@@ -87,6 +87,7 @@ struct LaneClosed {
 };
 struct AveragerHello {
   uint64_t group = 0;
+  bool withdrawn = false;  // the last one is void: its sender gave up waiting
   uint64_t fingerprint = 0;
   std::vector<std::string> facts;  // "name=value", in a fixed order: names the difference
 };

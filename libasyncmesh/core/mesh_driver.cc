@@ -63,9 +63,7 @@ void MeshSession::on_message(Rank from, uint16_t type, std::span<const std::byte
     return;
   }
   AveragerHello hello;
-  if (!decode(body, &hello)) return;
-  const std::scoped_lock lock(hello_mutex_);
-  hellos_[{from, hello.group}] = std::move(hello);
+  if (decode(body, &hello)) hellos_.put(from, std::move(hello));
 }
 
 void MeshSession::on_peer(const mesh::PeerInfo& peer) {

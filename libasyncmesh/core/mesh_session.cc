@@ -129,15 +129,6 @@ void MeshSession::say_hello(const std::vector<Rank>& members, const AveragerHell
   });
 }
 
-bool MeshSession::take_hello(Rank from, uint64_t group, AveragerHello* hello_out) {
-  const std::scoped_lock lock(hello_mutex_);
-  const auto hello = hellos_.find({from, group});
-  if (hello == hellos_.end()) return false;
-  *hello_out = std::move(hello->second);
-  hellos_.erase(hello);
-  return true;
-}
-
 Status MeshSession::peer_status(Rank rank) {
   Status status;
   context_->run([&] {

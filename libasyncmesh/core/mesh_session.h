@@ -9,15 +9,14 @@
 #pragma once
 
 #include <atomic>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "core/context.h"
 #include "core/control_message.h"
 #include "core/engines.h"
+#include "core/hello_box.h"
 #include "core/link_manager.h"
 #include "core/network.h"
 #include "mesh/mesh.h"
@@ -69,7 +68,7 @@ class MeshSession final : public CounterSource,
 
   // Collective creation of averagers: say ours, look at theirs.
   void say_hello(const std::vector<Rank>& members, const AveragerHello& hello);
-  bool take_hello(Rank from, uint64_t group, AveragerHello* hello_out);
+  HelloBox& hellos() { return hellos_; }
   // Ok while the peer may still speak.
   Status peer_status(Rank rank);
 
@@ -113,8 +112,7 @@ class MeshSession final : public CounterSource,
   Nanoseconds armed_at_ = 0;
   Status lost_;  // why the mesh is lost
 
-  std::mutex hello_mutex_;
-  std::map<std::pair<Rank, uint64_t>, AveragerHello> hellos_;
+  HelloBox hellos_;
 };
 
 }  // namespace asyncmesh::core
