@@ -18,7 +18,7 @@
 // Pointers: arrays of TensorView, of pointers and of weights are read on the host before the call
 // returns; what they point to is host or device memory as the table's backend says. fp32 is aligned
 // to 4, encoded values need no alignment on the CPU and 2 (16-bit) or 4 bytes (fp32) on CUDA.
-// Outputs overlap no input, except that `mean` of `average` on the CPU may be one of its `values`.
+// Outputs overlap no input.
 #pragma once
 
 #include <cstddef>
@@ -95,7 +95,7 @@ struct Table {
   // mean[i] = sum_r weight_r decode(values_r[i]) / sum_r weight_r over the contributions that are
   // finite, not null, and of finite weight > 0. Sets bit r of *not_finite_out for each that is left
   // out because a value is not finite. members <= kMaxMembers. Returns the number averaged; below
-  // 2, `mean` is not written.
+  // 2, `mean` holds nothing of use.
   // CUDA: *not_finite_out is memory that the device can write, valid in stream order; the number
   // returned is that before non-finite ones are left out (the device knows the rest).
   uint32_t (*average)(const std::byte* const* values, const float* weights, uint32_t members,

@@ -42,7 +42,7 @@ struct Rows {
                 float* sum);
   void (*add_weighed)(const std::byte* values, uint64_t count, Encoding encoding, float weight,
                       float* sum);
-  void (*multiply)(const float* values, uint64_t count, float factor, float* out);
+  void (*multiply)(float* values, uint64_t count, float factor);
   void (*apply)(const ApplyRow& row, Rule rule, const ApplyFactors& factors);
   void (*nadamw)(const NadamwRow& row, const NadamwFactors& factors);
   double (*sum_of_squares)(const float* values, uint64_t count);

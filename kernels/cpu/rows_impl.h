@@ -175,9 +175,8 @@ void accumulate(const std::byte* values, uint64_t count, Encoding encoding, floa
   }
 }
 
-static void multiply(const float* __restrict values, uint64_t count, float factor,
-                     float* __restrict out) {
-  for (uint64_t i = 0; i < count; ++i) out[i] = values[i] * factor;
+static void multiply(float* values, uint64_t count, float factor) {
+  for (uint64_t i = 0; i < count; ++i) values[i] *= factor;
 }
 
 enum class Step { kNone, kDrift, kEma, kFirstEma };

@@ -113,7 +113,7 @@ TEST(AverageMembers, DoesNotLookAtTheValuesOfAGhost) {
   EXPECT_EQ(input.not_finite, 0U);
 }
 
-TEST(AverageMembers, WritesNothingBelowTwo) {
+TEST(AverageMembers, LeavesTheMeanAloneBelowTwoWeights) {
   Contributions input(2, 10, Encoding::kFloat32, 4);
   input.weights = {1.0F, 0.0F};
   EXPECT_EQ(input.average(), 1U);
@@ -140,15 +140,23 @@ TEST(AverageMembers, TwoEqualWeightsGiveTheExactMidpoint) {
   EXPECT_EQ(input.mean, (std::vector<float>{1.5F, 3.5F, 1.5F, 0.375F}));
 }
 
-TEST(AverageMembers, MayWriteOverAContribution) {
-  Contributions input(3, 2500, Encoding::kFloat32, 7);
-  input.average();
-  std::vector<float> in_place = input.values[2];
-  input.pointers[2] = reinterpret_cast<const std::byte*>(in_place.data());
-  uint64_t not_finite = 0;
-  cpu().average(input.pointers.data(), input.weights.data(), 3, Encoding::kFloat32, 2500,
-                in_place.data(), &not_finite, nullptr);
-  EXPECT_EQ(in_place, input.mean);
+TEST(AverageMembers, ReportsALoneContributionThatIsNotFinite) {
+  Contributions input(2, 5000, Encoding::kFloat32, 7);
+  input.weights[0] = 0;
+  input.values[1][4999] = kNan;
+  input.encode(1);
+  EXPECT_EQ(input.average(), 0U);
+  EXPECT_EQ(input.not_finite, 0b10U);
+}
+
+TEST(AverageMembers, ReportsEveryContributionThatIsNotFinite) {
+  Contributions input(3, 10000, Encoding::kFloat32, 7);
+  input.values[0][9999] = kNan;  // in a later tile than the other
+  input.values[2][0] = kInfinity;
+  input.encode(0);
+  input.encode(2);
+  EXPECT_EQ(input.average(), 1U);
+  EXPECT_EQ(input.not_finite, 0b101U);
 }
 
 TEST(AverageMembers, NothingToAverageIsFine) {
