@@ -6,9 +6,10 @@
 // members are there, average them in member order and apply a rule that keeps what was learnt in
 // between.
 //
-//   call -> [take what arrived, apply complete rounds in order] -> snapshot, pack, post
-//   opportunistic call -> snapshot, pack, post round t -> apply round t - window, waiting for it
-//   deterministic
+//   opportunistic call: take what arrived, apply complete rounds in order;
+//                       then snapshot, pack, post a round
+//   deterministic call: snapshot, pack, post round t;
+//                       then apply round t - window, waiting for it
 //
 // Rounds are numbered per group and applied in order. Opportunistic: with `window` rounds open, or
 // no room in a lane, a call starts none and counts that; so a fast replica is paced by the slow

@@ -153,6 +153,7 @@ Status Averager::finish(const MeanArgs& args) {
   if (status.ok()) status = run_mean(args.deadline);
   stats_.mean_ns += clock_.now() - began;
   if (status.ok()) {
+    discard_rounds();
     phase_ = Phase::kFinished;
   } else if (!exchange_.active()) {
     // The final mean is over for good: the next finish begins another.

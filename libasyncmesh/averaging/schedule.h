@@ -1,8 +1,8 @@
 // The momentum of the EMA over the training: constant, then a cosine from m_first to m_last.
 //
-//   m = m_first                                                   progress below warm_up
-//   m = m_first + (m_last - m_first) (1 - cos(pi u)) / 2           u = (progress - warm_up) / (1 -
-//   warm_up)
+//   m = m_first                                              progress below warm_up, else
+//   m = m_first + (m_last - m_first) (1 - cos(pi u)) / 2
+//   u = (progress - warm_up) / (1 - warm_up)
 //
 // The paper's EMA coefficient is 1 - m. Progress, not a call count, drives it, because replicas of
 // unequal speed make unequal numbers of calls. With k calls of T, warm-up W calls, pass k / (T - 1)

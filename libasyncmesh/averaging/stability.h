@@ -4,8 +4,7 @@
 // between replicas obeys, per write, y <- y - g y_q with gain g = 1 - m (EMA; lambda scales it) or
 // g = 1 (delta), y_q its value q writes ago: a delayed feedback loop, stable iff
 //
-//   g < limit(q) = 2 sin(pi / (2 (2 q + 1)))        limit: 2, 1, 0.618, 0.445, ... for q = 0, 1, 2,
-//   3
+//   g < limit(q) = 2 sin(pi / (2 (2 q + 1)))        q = 0, 1, 2, 3: 2, 1, 0.618, 0.445
 //
 // `average` has no feedback and is always stable. The rotation visits a coordinate every N rounds.
 // Deterministic mode: tau rounds are applied between, so q = floor(tau / N). Opportunistic mode: a

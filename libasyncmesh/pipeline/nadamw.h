@@ -7,15 +7,15 @@
 //   mu_t  = beta1 (1 - 0.5 * 0.96^(t psi)),  product_t = product_{t-1} mu_t
 //   m    <- beta1 m + (1 - beta1) g          v <- beta2 v + (1 - beta2) g^2
 //   D     = sqrt(v / (1 - beta2^t)) + epsilon
-//   w    <- w - lr (1 - mu_t) / (1 - product_t) g / D - lr mu_{t+1} / (1 - product_t mu_{t+1}) m /
-//   D
+//   w    <- w - lr (1 - mu_t) / (1 - product_t) g / D
+//             - lr mu_{t+1} / (1 - product_t mu_{t+1}) m / D
 //
 // AdamW: the last line is w <- w - lr / (1 - beta1^t) m / D. The scalars are computed in double.
 // Clipping is by the norm of this table's own gradients (a stage's, not the model's), computed in a
 // fixed order, so that it is bitwise repeatable.
 //
-// The look-ahead warms up over about 1 / psi steps: settings belong to a length of training. See
-// `look_ahead_for_steps`.
+// mu rises from beta1 / 2 to beta1, the rest halving every 17 / psi steps: settings belong to a
+// length of training. See `look_ahead_for_steps`.
 //
 // Ownership: weights and gradients stay the caller's and alive; moments are owned here, in host
 // memory. One caller at a time. `step` allocates nothing.

@@ -73,6 +73,13 @@ std::vector<TensorView> Replicas::table(std::vector<float>& flat) const {
   return views;
 }
 
+void Replicas::reset_links(uint32_t a, uint32_t b) {
+  for (FakeMesh* mesh : {&rounds_mesh_, &means_mesh_}) {
+    mesh->cut(a, b);
+    mesh->connect();
+  }
+}
+
 void Replicas::add(uint32_t replica, const std::function<float(uint64_t)>& change) {
   for (uint64_t i = 0; i < elements_; ++i) weights(replica)[i] += change(i);
 }

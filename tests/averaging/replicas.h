@@ -57,6 +57,7 @@ class Replicas {
   std::vector<float>& weights(uint32_t replica) { return members_[replica].weights; }
   std::vector<kernels::TensorView> table(std::vector<float>& flat) const;
   Mailbox& rounds(uint32_t replica) { return *members_[replica].rounds; }
+  Mailbox& means(uint32_t replica) { return *members_[replica].means; }
   FakeClock& clock() { return clock_; }
   const Status& status() const { return status_; }
   uint64_t waits(uint32_t replica) const { return members_[replica].waiter->waits; }
@@ -67,6 +68,8 @@ class Replicas {
   CallResult call(uint32_t replica, const CallArgs& args);  // expected to succeed at once
   void pump() { rounds_mesh_.pump(), means_mesh_.pump(); }
   void pump_rounds() { rounds_mesh_.pump(); }
+  // The links between two replicas fail and come back; what was in flight is replayed.
+  void reset_links(uint32_t a, uint32_t b);
   void kill(uint32_t replica) { rounds_mesh_.kill(replica), means_mesh_.kill(replica); }
   // Repeats `operation` on every replica of `who` until none times out any more.
   std::vector<Status> run_all(std::span<const uint32_t> who,
