@@ -16,8 +16,22 @@ REDRAWS = ('every_cycle', 'never')
 WIRES = ('float32', 'bfloat16', 'float16')
 
 
+def default_averager_config():
+    """ASYNCMESH_AVERAGER_CONFIG_INIT."""
+    return _c.AveragerConfig(rule=2, window=10, granularity=64, fraction=.05, scale=1., momentum_first=.5, momentum_last=.99,
+                             warm_up=1 / 30, create_timeout_ns=60_000_000_000)
+
+
+def default_optimiser_config():
+    """ASYNCMESH_OPTIMISER_CONFIG_INIT."""
+    return _c.OptimiserConfig(look_ahead=1, beta1=.99, beta2=.999, epsilon=1e-8, weight_decay=.01, psi=.004)
+
+
 def _tensors(arrays):
     spans = [Span(array) for array in arrays]
+    for span in spans:
+        if hasattr(span.array, 'flags') and not span.array.flags.writeable:
+            raise ValueError(f'an array of shape {span.shape} is read-only')
     table = (_c.Tensor * len(spans))()
     for index, (entry, span) in enumerate(zip(table, spans)):
         entry.struct_size = ctypes.sizeof(_c.Tensor)
@@ -47,12 +61,6 @@ class Region(Handle):
         check(_f.region_rebind(self.pointer, table, len(table)))
         self.spans = spans
 
-    def follow(self):
-        """Rebinds if a torch parameter's storage moved since the region was made (module.to, load_state_dict(assign=True), ...)."""
-        arrays = [span.array for span in self.spans]
-        if any(hasattr(a, 'data_ptr') and a.data_ptr() != s.address for a, s in zip(arrays, self.spans)):
-            self.rebind(arrays)
-
 
 class Averager(Handle):
     """Sparse asynchronous averaging of a region over the replicas of this rank's stage; (2.1), (3.1)-(3.4) of the method.
@@ -66,8 +74,7 @@ class Averager(Handle):
     def __init__(self, mesh, region, **options):
         super().__init__()
         self.mesh, self.region = mesh, region
-        config = _c.AveragerConfig(rule=2, window=10, granularity=64, fraction=.05, scale=1., momentum_first=.5, momentum_last=.99,
-                                   warm_up=1 / 30, create_timeout_ns=60_000_000_000)
+        config = default_averager_config()
         settings(config, options, {'rule': RULES, 'init': INITS, 'mode': AVERAGING_MODES, 'redraw': REDRAWS, 'wire': WIRES})
         check(_f.averager_create(mesh.pointer, region.pointer, ctypes.byref(config), ctypes.byref(self._handle)))
         self._call = _c.AveragerCall(weight=1., timeout_ns=-1)
@@ -124,7 +131,7 @@ class Optimiser(Handle):
     def __init__(self, weights, gradients, decay=None, lr_scale=None, **options):
         super().__init__()
         self.weights, self.gradients = weights, gradients
-        config = _c.OptimiserConfig(look_ahead=1, beta1=.99, beta2=.999, epsilon=1e-8, weight_decay=.01, psi=.004)
+        config = default_optimiser_config()
         settings(config, options)
         for name, values in (('decay', decay), ('lr_scale', lr_scale)):
             if values is not None:

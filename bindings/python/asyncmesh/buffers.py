@@ -20,6 +20,8 @@ class Span:
     __slots__ = ('array', 'address', 'count', 'dtype', 'device', 'shape')
 
     def __init__(self, array):
+        if not hasattr(array, 'data_ptr') and not hasattr(array, '__array_interface__'):
+            raise TypeError(f'expected a NumPy array or a torch tensor, got {type(array).__name__}')
         self.array = array
         self.dtype = dtype_code(array)
         self.shape = tuple(array.shape)
@@ -32,12 +34,10 @@ class Span:
                 self.device = array.device.index or 0
             elif array.device.type != 'cpu':
                 raise ValueError(f'device {array.device} is not supported')
-        elif hasattr(array, '__array_interface__'):  # numpy.ndarray
+        else:  # numpy.ndarray
             if not array.flags['C_CONTIGUOUS']:
                 raise ValueError(f'an array of shape {self.shape} is not C-contiguous')
             self.address, self.count = array.ctypes.data, array.size
-        else:
-            raise TypeError(f'expected a NumPy array or a torch tensor, got {type(array).__name__}')
 
     @property
     def bytes(self):

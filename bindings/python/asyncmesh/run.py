@@ -2,9 +2,10 @@
 
 Each rank gets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, ASYNCMESH_RENDEZVOUS (a free loopback port) and a random ASYNCMESH_SECRET, unless they are
 set. The first rank that fails decides the exit status; the others get `--grace` seconds to report it, then SIGTERM, then SIGKILL. A killed
-rank gives 128 + signal. An interrupt is passed on.
+rank gives 128 + signal. SIGINT and SIGTERM are passed on; ranks do not outlive the launcher.
 """
 import argparse
+import ctypes
 import os
 import secrets
 import signal
@@ -12,6 +13,10 @@ import socket
 import subprocess
 import sys
 import time
+
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
 
 
 def free_port():
@@ -27,12 +32,28 @@ def rank_environment(rank, count, stages, base):
     return own
 
 
-def start(command, count, stages=None, environment=None):
-    """Starts `count` processes; returns the list of Popen objects."""
+def start(command, count, stages=None, environment=None, die_with_caller=False):
+    """Starts `count` processes; returns the list of Popen objects. die_with_caller: the kernel kills them when the calling thread ends, however
+    it ends."""
+    caller = os.getpid()
+
+    def bind_life():
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != caller:
+            os._exit(128 + signal.SIGKILL)
+
     base = dict(os.environ if environment is None else environment)
     base.setdefault('ASYNCMESH_RENDEZVOUS', f'tcp://127.0.0.1:{free_port()}')
     base.setdefault('ASYNCMESH_SECRET', secrets.token_hex(16))
-    return [subprocess.Popen(command, env=rank_environment(rank, count, stages, base)) for rank in range(count)]
+    processes = []
+    try:
+        for rank in range(count):
+            processes.append(subprocess.Popen(command, env=rank_environment(rank, count, stages, base),
+                                              preexec_fn=bind_life if die_with_caller else None))
+    except BaseException:
+        end(processes)
+        raise
+    return processes
 
 
 def stop(processes, number):
@@ -79,7 +100,7 @@ def arguments(argv):
     options.command = options.command[1:] if options.command[:1] == ['--'] else options.command
     if not options.command:
         parser.error('no command; write it after --')
-    if options.ranks < 1 or (options.stages and options.ranks % options.stages):
+    if options.ranks < 1 or (options.stages is not None and (options.stages < 1 or options.ranks % options.stages)):
         parser.error('the number of ranks must be a positive multiple of the number of stages')
     return options
 
@@ -87,7 +108,7 @@ def arguments(argv):
 def main(argv=None):
     options = arguments(argv)
     try:
-        processes = start(options.command, options.ranks, options.stages)
+        processes = start(options.command, options.ranks, options.stages, die_with_caller=True)
     except OSError as error:
         print(f'asyncmesh.run: cannot start {options.command[0]}: {error}', file=sys.stderr)
         return 127
