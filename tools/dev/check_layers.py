@@ -27,7 +27,7 @@ ROOMS = {
     "pipeline": {"base", "kernels", "lane", "channel"},
     "mesh": {"base"},
     "core": {"base", "seam", "kernels", "lane", "mailbox", "channel", "averaging", "pipeline", "mesh", "transport", "ucx"},
-    "capi": {"base", "core", "public"},
+    "capi": {"base", "pipeline", "mesh", "core", "public"},
     "public": set(),
     "seam": {"base"},
     "transport": {"base", "seam"},
