@@ -57,6 +57,7 @@ class ControlConnection {
   Code send(Space space, uint16_t type, ByteSpan body);
   Status flush();
 
+  bool authenticated() const { return handshake_.done(); }  // also after the end
   bool established() const { return handshake_.done() && over_.ok(); }
   bool has_queued() const { return sent_ < queue_.size(); }
   const Identity& self() const { return handshake_.self(); }

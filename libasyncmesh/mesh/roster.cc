@@ -179,7 +179,9 @@ void Roster::on_closed(Rank rank, const std::string& why) {
   switch (phase_) {
     case Phase::kGathering:
       member.state = State::kAbsent;
-      presence_changed_ = true;
+      // Where the host gives up, the rendezvous ends; the others want to know who was missing
+      // before.
+      presence_changed_ = presence_changed_ || host_ != rank;
       return;
     case Phase::kConnecting:
       member.state = State::kLost;

@@ -190,6 +190,18 @@ TEST(MeshJoin, NamesTheMissingRanks) {
   EXPECT_LT(clock.now() - start, 5 * kSecond);
 }
 
+// All ranks of a job have the same patience, and rank 0, which serves, often runs out of it first.
+TEST(MeshJoin, NamesTheMissingRanksAlsoWhenTheRendezvousGaveUp) {
+  const ReservedPort port;
+  std::thread host(
+      [&] { EXPECT_EQ(join(config_of(0, 3, port.url()), kSecond / 2).code(), Code::kTimeout); });
+  auto mesh = join(config_of(1, 3, port.url()), kSecond);
+  host.join();
+  EXPECT_EQ(mesh.code(), Code::kTimeout);
+  EXPECT_NE(mesh.status().text().find("missing of 3 ranks: 2"), std::string::npos)
+      << mesh.status().text();
+}
+
 TEST(MeshJoin, SaysThatNobodyServes) {
   const ReservedPort port;
   auto mesh = join(config_of(1, 2, port.url()), kSecond / 4);

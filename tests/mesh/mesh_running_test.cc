@@ -7,6 +7,7 @@
 #include "mesh/mesh.h"
 #include "mesh/rendezvous_server.h"
 #include "mesh_party.h"
+#include "support/alloc_guard.h"
 
 namespace asyncmesh::mesh {
 namespace {
@@ -187,6 +188,24 @@ TEST(MeshRunning, GoesOnWithoutAStandaloneRendezvous) {
            members[1].recorder->state(2) == PeerState::kLost;
   }));
   EXPECT_EQ(members[0].recorder->state(1), PeerState::kAlive);
+}
+
+TEST(MeshRunning, DoesNotAllocateWhileNothingHappens) {
+  const ReservedPort port;
+  std::vector<Member> members = join_world(3, port.url());
+  for (const Member& member : members) ASSERT_TRUE(member.mesh);
+  const SteadyClock clock;
+  const auto round = [&] {
+    const test::AllocGuard guard;
+    for (int i = 0; i < 1000; ++i) {
+      for (Member& member : members) member.mesh->progress_st(clock.now());
+    }
+    return guard.in_thread();
+  };
+  // Signs of life allocate (inside OpenSSL), every 1.25 s: one round in a row is without.
+  uint64_t fewest = round();
+  for (int i = 0; i < 10 && fewest > 0; ++i) fewest = std::min(fewest, round());
+  EXPECT_EQ(fewest, 0U);
 }
 
 // A rank that does not call progress is as good as stopped; when it resumes it learns that it was
