@@ -16,9 +16,8 @@ namespace {
 struct Setting {
   const char* name;  // as ucp_config_modify wants it
   const char* value;
-  std::initializer_list<const char*>
-      user;                  // environment variables by which the user may have chosen otherwise
-  unsigned since_minor = 0;  // of UCX 1.x; older versions warn about unknown names
+  std::initializer_list<const char*> user;  // variables by which the user may have chosen
+  unsigned since_minor = 0;                 // of UCX 1.x; older versions warn about unknown names
 };
 
 // MM_ is the common table of posix and sysv. Without it shared memory is refused for endpoints that
@@ -28,6 +27,9 @@ struct Setting {
 // that neither completes nor can be cancelled. Below this size a message is one fragment on every
 // transport (segments are 8 KiB and up), above it rendezvous.
 //
+// MAX_POLL is TCP's. With more than one event per poll, an event may be handled for a connection
+// that the event before it closed: an assertion in UCX 1.13.
+//
 // FENCE_MODE: later versions choose a fence that waits for all endpoints, and does not return while
 // one peer is stopped.
 constexpr unsigned kNoFloor = 0;
@@ -36,7 +38,8 @@ const Setting kSettings[] = {
      "y",
      {"UCX_MM_ERROR_HANDLING", "UCX_POSIX_ERROR_HANDLING", "UCX_SYSV_ERROR_HANDLING"},
      kNoFloor},
-    {"RNDV_THRESH", "8000", {"UCX_RNDV_THRESH"}, kNoFloor},
+    {"RNDV_THRESH", "8000", {"UCX_RNDV_THRESH"}, kNoFloor},  // kEagerBytes
+    {"MAX_POLL", "1", {"UCX_TCP_MAX_POLL"}, kNoFloor},
     {"KEEPALIVE_INTERVAL", "1s", {"UCX_KEEPALIVE_INTERVAL"}, kNoFloor},
     {"MAX_RMA_RAILS", "1", {"UCX_MAX_RMA_RAILS", "UCX_MAX_RMA_LANES"}, 14},
     {"FENCE_MODE", "weak", {"UCX_FENCE_MODE"}, 14},

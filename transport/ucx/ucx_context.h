@@ -12,6 +12,9 @@
 
 namespace asyncmesh::transport {
 
+// Messages up to this size travel eagerly, in one fragment; larger ones by rendezvous.
+inline constexpr uint32_t kEagerBytes = 8000;
+
 struct UcxContextRequest {
   uint64_t features = 0;     // UCP_FEATURE_*
   std::string tls;           // UCX_TLS syntax; empty: the user's UCX_TLS, else all

@@ -2,7 +2,8 @@
 
 namespace asyncmesh::transport {
 
-Code ControlSlot::send(ucp_ep_h endpoint, const ControlMessage& message, ucs_status_t* status_out) {
+Code ControlSlot::send(ucp_ep_h endpoint, const ControlMessage& message,
+                       std::span<const std::byte> payload, ucs_status_t* status_out) {
   if (outstanding_ != 0) return Code::kAgain;
   message_ = message;
   ucp_request_param_t param;
@@ -12,8 +13,8 @@ Code ControlSlot::send(ucp_ep_h endpoint, const ControlMessage& message, ucs_sta
   param.cb.send = &ControlSlot::on_sent;
   param.user_data = this;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
-  const ucs_status_ptr_t request =
-      ucp_am_send_nbx(endpoint, kControlAmId, &message_, sizeof(message_), nullptr, 0, &param);
+  const ucs_status_ptr_t request = ucp_am_send_nbx(
+      endpoint, kControlAmId, &message_, sizeof(message_), payload.data(), payload.size(), &param);
   if (request == nullptr) return Code::kOk;
   if (UCS_PTR_IS_ERR(request)) {
     *status_out = UCS_PTR_STATUS(request);

@@ -18,42 +18,46 @@ namespace asyncmesh::transport {
 class UcxInbound : public Inbound {
  public:
   UcxInbound(UcxLink& link, LaneId lane, const LaneGeometry& geometry, InboundSink& sink);
-  ~UcxInbound() override;
   Code send_credit(const Credit& credit) override;
   std::span<const std::byte> offer() const override { return offer_; }
 
   // Delivers frames that are there without an event of UCX; returns their number.
   virtual uint32_t poll() = 0;
   LaneId lane() const { return lane_; }
-  void detach();
+  virtual void detach();  // derived classes call it in their destructors
+  void connected();       // sends the credit that had to wait for it
 
  protected:
+  UcxOffer lane_offer() const;
+
   UcxLink* link_;  // null once detached
-  UcxWorker& worker_;
   LaneId lane_;
   LaneGeometry geometry_;
   InboundSink& sink_;
   Bytes offer_;
 
  private:
-  std::unique_ptr<ControlSlot> credit_slot_;
+  bool credit_owed_ = false;
+  Credit owed_credit_;
+  std::shared_ptr<ControlSlot> credit_slot_;
 };
 
 class UcxOutbound : public Outbound {
  public:
   UcxOutbound(UcxLink& link, LaneId lane, const LaneGeometry& geometry, OutboundSink& sink);
-  ~UcxOutbound() override;
 
   LaneId lane() const { return lane_; }
   void credit(const Credit& credit) { sink_.on_credit(credit); }
-  virtual void detach() { link_ = nullptr; }
+  virtual void detach();  // likewise
 
  protected:
   UcxLink* link_;  // null once detached
-  UcxWorker& worker_;
   LaneId lane_;
   LaneGeometry geometry_;
   OutboundSink& sink_;
 };
+
+// What an offer for this lane must say.
+UcxOffer expected_offer(UcxEngine engine, Epoch epoch, LaneId lane, const LaneGeometry& geometry);
 
 }  // namespace asyncmesh::transport

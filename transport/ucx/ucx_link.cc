@@ -6,55 +6,63 @@
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "transport/ucx/ucx_lane.h"
 #include "transport/ucx/ucx_log.h"
 
 namespace asyncmesh::transport {
 
-UcxLink::UcxLink(UcxWorker& worker, const Identity& identity, LinkSink& sink, FrameHook hook)
-    : worker_(worker), identity_(identity), sink_(sink), hook_(hook) {
-  worker_.add_link(this);
-}
+UcxLink::UcxLink(UcxDomain& domain, const Identity& identity, LinkSink& sink, FrameHook hook)
+    : domain_(domain),
+      identity_(identity),
+      sink_(sink),
+      hook_(hook),
+      hello_slot_(std::make_shared<ControlSlot>()) {}
 
 UcxLink::~UcxLink() { close(); }
 
-Status UcxLink::connect(const ucp_address_t* address) {
-  ucp_ep_params_t params{};
-  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                      UCP_EP_PARAM_FIELD_ERR_HANDLER | UCP_EP_PARAM_FIELD_FLAGS;
-  params.address = address;
-  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-  params.err_handler.cb = &UcxLink::on_endpoint_error;
-  params.err_handler.arg = this;
-  params.flags = UCP_EP_PARAMS_FLAGS_NO_LOOPBACK;
+Status UcxLink::open() {
+  auto connection = domain_.open_connection(this);
+  if (!connection.ok()) return connection.status();
+  connection_ = std::move(connection.value());
+  domain_.add_link(this);
+  return {};
+}
+
+Status UcxLink::connect(std::span<const std::byte> worker_address) {
+  if (endpoint() != nullptr) return {};
   take_ucx_log();
-  const ucs_status_t status = ucp_ep_create(worker_.handle(), &params, &endpoint_);
-  if (status == UCS_OK) return {};
-  endpoint_ = nullptr;
-  const bool unreachable = status == UCS_ERR_UNREACHABLE || status == UCS_ERR_UNSUPPORTED;
-  return ucx_error(unreachable ? Code::kUnsupported : Code::kLinkError,
-                   fmt::format("connecting to rank {}", identity_.peer), status);
+  const ucs_status_t status = connection_->connect(worker_address);
+  if (status != UCS_OK) {
+    const bool unreachable = status == UCS_ERR_UNREACHABLE || status == UCS_ERR_UNSUPPORTED;
+    return ucx_error(unreachable ? Code::kUnsupported : Code::kLinkError,
+                     fmt::format("connecting to rank {}", identity_.peer), status);
+  }
+  ControlMessage hello;
+  hello.kind = ControlKind::kHello;
+  const Code code = send_control(*hello_slot_, hello, connection_->address());
+  if (code != Code::kOk) return {code, failure_.text()};
+  for (UcxInbound* lane : inbound_) lane->connected();
+  return {};
 }
 
 void UcxLink::close() {
-  const auto inbound = std::move(inbound_);
-  const auto outbound = std::move(outbound_);
-  inbound_.clear();
-  outbound_.clear();
+  const auto inbound = std::exchange(inbound_, {});
+  const auto outbound = std::exchange(outbound_, {});
   for (UcxInbound* lane : inbound) lane->detach();
   for (UcxOutbound* lane : outbound) lane->detach();
-  worker_.remove_link(this);
-  if (endpoint_ == nullptr) return;
-  worker_.close_endpoint(endpoint_);
-  endpoint_ = nullptr;
+  if (connection_ == nullptr) return;
+  domain_.remove_link(this);
+  connection_->keep(std::move(hello_slot_));
+  domain_.close_connection(std::move(connection_));
 }
 
 [[gnu::noinline, gnu::cold]] void UcxLink::fail(std::string_view what, ucs_status_t status) {
   if (failed_) return;
   failed_ = true;
   failure_ = ucx_error(Code::kLinkError, what, status);
-  worker_.note_failure();
+  domain_.note_failure();
 }
 
 void UcxLink::deliver_failure() {
@@ -63,25 +71,41 @@ void UcxLink::deliver_failure() {
   sink_.on_link_down(identity_.peer, identity_.epoch, failure_);
 }
 
-void UcxLink::on_endpoint_error(void* self, ucp_ep_h, ucs_status_t status) {
-  static_cast<UcxLink*>(self)->fail("UCX endpoint", status);
-}
-
-Code UcxLink::send_control(ControlSlot& slot, ControlMessage message) {
+Code UcxLink::send_control(ControlSlot& slot, ControlMessage message,
+                           std::span<const std::byte> payload) {
   if (failed_) return Code::kLinkError;
-  message.node = worker_.node();
+  if (endpoint() == nullptr) return Code::kAgain;
+  message.node = domain_.identity().node;
   message.epoch = identity_.epoch;
   ucs_status_t status = UCS_OK;
-  const Code code = slot.send(endpoint_, message, &status);
+  const Code code = slot.send(endpoint(), message, payload, &status);
   if (code == Code::kLinkError) fail("sending a control message", status);
   return code;
+}
+
+void UcxLink::receive_control(const ControlMessage& message, std::span<const std::byte> payload) {
+  const bool ours = message.magic == kControlMagic && message.node == identity_.peer_node &&
+                    message.epoch == identity_.epoch;
+  if (!ours || failed_) return;
+  if (message.kind != ControlKind::kHello) return on_control(message);
+  if (endpoint() == nullptr) peer_worker_.assign(payload.begin(), payload.end());
+}
+
+// The answer to a hello is not made inside UCX's callback: it creates an endpoint.
+uint32_t UcxLink::progress() {
+  const uint32_t events = connection_->progress();
+  if (peer_worker_.empty() || failed_) [[likely]]
+    return events;
+  const Status connected = connect(std::exchange(peer_worker_, {}));
+  if (!connected.ok()) fail(connected.text(), UCS_ERR_UNREACHABLE);
+  return events + 1;
 }
 
 void UcxLink::on_control(const ControlMessage& message) {
   if (message.kind != ControlKind::kCredit) return;
   for (UcxOutbound* lane : outbound_) {
-    if (lane->lane() == message.lane)
-      return lane->credit({message.counts[0], message.counts[1], message.counts[2]});
+    if (lane->lane() != message.lane) continue;
+    return lane->credit({message.counts[0], message.counts[1], message.counts[2]});
   }
 }
 
@@ -92,12 +116,8 @@ uint32_t UcxLink::poll_lanes() {
   return frames;
 }
 
-void UcxLink::remove(UcxInbound* lane) { std::erase(inbound_, lane); }
-
-void UcxLink::remove(UcxOutbound* lane) { std::erase(outbound_, lane); }
-
 Status UcxLink::check_open(LaneId lane, const LaneGeometry& geometry) const {
-  if (failed_) return Status(Code::kLinkError, failure_.text());
+  if (failed_) return {Code::kLinkError, failure_.text()};
   const bool valid = geometry.slots >= 2 && std::has_single_bit(geometry.slots) &&
                      geometry.slot_bytes > 0 && geometry.slot_bytes % 64 == 0;
   if (valid) return {};
@@ -105,15 +125,15 @@ Status UcxLink::check_open(LaneId lane, const LaneGeometry& geometry) const {
           fmt::format("lane {}: {} slots of {} bytes", lane, geometry.slots, geometry.slot_bytes)};
 }
 
-// UCX 1.13 cannot be asked for an endpoint's transports other than by printing it: "lane[0]:
-// 1:tcp/lo.0 md[1] ...".
+// UCX 1.13 cannot be asked for an endpoint's transports other than by printing it:
+// "lane[0]:  1:tcp/lo.0 md[1] ...".
 std::string UcxLink::transports() const {
-  if (endpoint_ == nullptr) return "nothing";
+  if (endpoint() == nullptr) return "UCX, not connected yet";
   char* text = nullptr;
   size_t bytes = 0;
   FILE* stream = open_memstream(&text, &bytes);
   if (stream == nullptr) return "unknown";
-  ucp_ep_print_info(endpoint_, stream);
+  ucp_ep_print_info(endpoint(), stream);
   fclose(stream);
   const std::string_view printed(text, bytes);
   std::vector<std::string> names;
@@ -123,11 +143,9 @@ std::string UcxLink::transports() const {
     const size_t end = printed.find_first_of(" \n", start);
     if (start == std::string_view::npos || end == std::string_view::npos) break;
     std::string name(printed.substr(start + 1, end - start - 1));
-    name = name.substr(0, name.rfind('.'));
-    if (const size_t memory = name.find("/memory"); memory != std::string::npos)
-      name.resize(memory);
-    if (std::find(names.begin(), names.end(), name) == names.end())
-      names.push_back(std::move(name));
+    name.resize(std::min(name.rfind('.'), name.size()));
+    name.resize(std::min(name.find("/memory"), name.size()));
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
   std::free(text);
   return names.empty() ? "unknown" : fmt::format("{}", fmt::join(names, " + "));

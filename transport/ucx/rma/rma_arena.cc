@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "transport/ucx/rma/segment_guard.h"
 #include "transport/ucx/ucx_log.h"
 
 namespace asyncmesh::transport {
@@ -28,17 +29,16 @@ Result<UcpMemory> allocate_arena(ucp_context_h context, const RmaLayout& layout)
   return arena;
 }
 
-Result<Bytes> make_rma_offer(ucp_context_h context, const UcpMemory& arena, RmaOffer offer) {
+Result<Bytes> make_rma_offer(ucp_context_h context, const UcpMemory& arena, UcxOffer offer,
+                             std::span<const std::byte> worker) {
   void* packed = nullptr;
-  size_t packed_bytes = 0;
-  const ucs_status_t status = ucp_rkey_pack(context, arena.handle(), &packed, &packed_bytes);
+  size_t bytes = 0;
+  const ucs_status_t status = ucp_rkey_pack(context, arena.handle(), &packed, &bytes);
   if (status != UCS_OK) return ucx_error(Code::kSystem, "packing a remote key", status);
   const UniqueUcpBuffer buffer(packed);
-  offer.address = reinterpret_cast<uint64_t>(arena.bytes().data());
-  Bytes bytes(sizeof(offer) + packed_bytes);
-  std::memcpy(bytes.data(), &offer, sizeof(offer));
-  std::memcpy(bytes.data() + sizeof(offer), packed, packed_bytes);
-  return bytes;
+  offer.arena = reinterpret_cast<uint64_t>(arena.bytes().data());
+  offer.segment = sysv_segment_at(arena.bytes().data());
+  return pack(offer, worker, {static_cast<const std::byte*>(packed), bytes});
 }
 
 }  // namespace asyncmesh::transport

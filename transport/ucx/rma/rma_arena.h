@@ -20,11 +20,11 @@
 #include "base/status.h"
 #include "transport/transport.h"
 #include "transport/ucx/ucx_handles.h"
+#include "transport/ucx/ucx_offer.h"
 
 namespace asyncmesh::transport {
 
 inline constexpr size_t kCommitStride = 64;
-inline constexpr uint32_t kRmaOfferMagic = 0x4F524D41;  // "AMRO"
 
 inline uint64_t commit_word(Epoch epoch, Sequence sequence) {
   return (uint64_t{epoch} << 48) | (sequence & kSequenceMask);
@@ -46,19 +46,10 @@ class RmaLayout {
   size_t slot_bytes_;
 };
 
-// The reader's offer; the packed remote key follows.
-struct RmaOffer {
-  uint32_t magic = kRmaOfferMagic;
-  Epoch epoch = 0;
-  LaneId lane = 0;
-  uint32_t slots = 0;
-  uint32_t slot_bytes = 0;
-  uint64_t address = 0;  // of the arena, in the reader's process
-};
-static_assert(sizeof(RmaOffer) == 24);
-
 // Allocates an arena, zeroed and faulted in.
 Result<UcpMemory> allocate_arena(ucp_context_h context, const RmaLayout& layout);
-Result<Bytes> make_rma_offer(ucp_context_h context, const UcpMemory& arena, RmaOffer offer);
+// `offer` with the arena's address, segment and remote key, and the reader's worker address.
+Result<Bytes> make_rma_offer(ucp_context_h context, const UcpMemory& arena, UcxOffer offer,
+                             std::span<const std::byte> worker);
 
 }  // namespace asyncmesh::transport

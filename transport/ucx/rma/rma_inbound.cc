@@ -10,13 +10,12 @@ RmaInbound::RmaInbound(RmaLink& link, LaneId lane, const LaneGeometry& geometry,
     : UcxInbound(link, lane, geometry, sink), rma_link_(&link), layout_(geometry) {}
 
 Status RmaInbound::open(Sequence next) {
-  auto arena = allocate_arena(worker_.context(), layout_);
+  auto arena = allocate_arena(link_->domain().context(), layout_);
   if (!arena.ok()) return arena.status();
   arena_ = std::move(arena.value());
   next_ = next;
-  const RmaOffer offer{kRmaOfferMagic,  link_->epoch(),       lane_,
-                       geometry_.slots, geometry_.slot_bytes, 0};
-  auto packed = make_rma_offer(worker_.context(), arena_, offer);
+  auto packed = make_rma_offer(link_->domain().context(), arena_, lane_offer(),
+                               link_->connection().address());
   if (!packed.ok()) return packed.status();
   offer_ = std::move(packed.value());
   return {};
@@ -29,19 +28,21 @@ void RmaInbound::release(Sequence sequence) {
   link_->step(FrameStep::kAfterRelease, lane_, sequence);
 }
 
+bool RmaInbound::ready() const {
+  if (stopped_) return false;
+  std::byte* const word = arena_.bytes().data() + layout_.commit(next_);
+  // Pairs with the release in RmaOutbound::store. Equality, never order: any other value is another
+  // lap, epoch or garbage.
+  return std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(word))
+             .load(std::memory_order_acquire) == commit_word(link_->epoch(), next_);
+}
+
 uint32_t RmaInbound::poll() {
   uint32_t frames = 0;
-  std::byte* const base = arena_.bytes().data();
-  while (!stopped_) {
-    const Sequence sequence = next_;
-    std::atomic_ref<uint64_t> word(*reinterpret_cast<uint64_t*>(base + layout_.commit(sequence)));
-    // Pairs with the release in RmaOutbound::store. Equality, never order: any other value is
-    // another lap, epoch or garbage.
-    if (word.load(std::memory_order_acquire) != commit_word(link_->epoch(), sequence)) break;
-    next_ = sequence + 1;
-    ++frames;
+  for (; ready(); ++frames) {
+    const Sequence sequence = next_++;
     rma_link_->note_seen();
-    sink_.on_frame(sequence, base + layout_.slot(sequence), geometry_.slot_bytes);
+    sink_.on_frame(sequence, arena_.bytes().data() + layout_.slot(sequence), geometry_.slot_bytes);
   }
   return frames;
 }

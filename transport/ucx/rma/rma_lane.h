@@ -37,11 +37,12 @@ class RmaLink;
 class RmaInbound final : public UcxInbound {
  public:
   RmaInbound(RmaLink& link, LaneId lane, const LaneGeometry& geometry, InboundSink& sink);
-  ~RmaInbound() override { RmaInbound::stop(); }
+  ~RmaInbound() override { detach(); }
   Status open(Sequence next);
 
   void release(Sequence sequence) override;
   void stop() override { stopped_ = true; }
+  bool ready() const;        // poll would find a frame
   uint32_t poll() override;  // looks at the next expected frame's word only
 
  private:
@@ -52,7 +53,7 @@ class RmaInbound final : public UcxInbound {
   UcpMemory arena_;
 };
 
-// Puts in flight. Outlives its lane while UCX holds requests.
+// Puts in flight.
 class RmaPuts final : public Lingering {
  public:
   struct Target {
@@ -94,8 +95,8 @@ class RmaPuts final : public Lingering {
 class RmaOutbound final : public UcxOutbound {
  public:
   RmaOutbound(RmaLink& link, LaneId lane, const LaneGeometry& geometry, OutboundSink& sink);
-  ~RmaOutbound() override;
-  Status open(std::span<const std::byte> offer, bool direct_stores);
+  ~RmaOutbound() override { RmaOutbound::detach(); }
+  Status open(const ParsedOffer& offer, bool direct_stores);
 
   Code send(Sequence sequence, const Frame& frame) override;
   void detach() override;
@@ -107,7 +108,7 @@ class RmaOutbound final : public UcxOutbound {
   RmaLink* rma_link_;  // valid while link_ is
   RmaLayout layout_;
   std::byte* mapped_ = nullptr;  // the reader's arena in this process; null: through puts
-  std::unique_ptr<RmaPuts> puts_;
+  std::shared_ptr<RmaPuts> puts_;
 };
 
 }  // namespace asyncmesh::transport

@@ -7,17 +7,19 @@
 
 namespace asyncmesh::transport {
 
-RmaLink::RmaLink(UcxWorker& worker, const Identity& identity, LinkSink& sink,
+RmaLink::RmaLink(UcxDomain& domain, const Identity& identity, LinkSink& sink,
                  const UcxConfig& config)
-    : UcxLink(worker, identity, sink, config.hook),
+    : UcxLink(domain, identity, sink, config.hook),
       direct_stores_(config.direct_stores),
-      notice_slot_(std::make_unique<ControlSlot>()),
-      doorbell_slot_(std::make_unique<ControlSlot>()) {}
+      notice_slot_(std::make_shared<ControlSlot>()),
+      doorbell_slot_(std::make_shared<ControlSlot>()) {}
 
 RmaLink::~RmaLink() {
+  if (is_open()) {
+    connection().keep(std::move(notice_slot_));
+    connection().keep(std::move(doorbell_slot_));
+  }
   close();
-  worker_.retire(std::move(notice_slot_));
-  worker_.retire(std::move(doorbell_slot_));
 }
 
 Result<std::unique_ptr<Inbound>> RmaLink::open_inbound(LaneId lane, const LaneGeometry& geometry,
@@ -32,8 +34,11 @@ Result<std::unique_ptr<Outbound>> RmaLink::open_outbound(LaneId lane, const Lane
                                                          std::span<const std::byte> offer,
                                                          OutboundSink& sink) {
   ASYNCMESH_RETURN_IF_ERROR(check_open(lane, geometry));
+  auto parsed = parse_ucx_offer(offer, expected_offer(UcxEngine::kRma, epoch(), lane, geometry));
+  if (!parsed.ok()) return parsed.status();
+  ASYNCMESH_RETURN_IF_ERROR(connect(parsed.value().worker));
   auto outbound = std::make_unique<RmaOutbound>(*this, lane, geometry, sink);
-  ASYNCMESH_RETURN_IF_ERROR(outbound->open(offer, direct_stores_));
+  ASYNCMESH_RETURN_IF_ERROR(outbound->open(parsed.value(), direct_stores_));
   return std::unique_ptr<Outbound>(std::move(outbound));
 }
 
@@ -43,6 +48,7 @@ std::string RmaLink::describe() const {
 
 void RmaLink::on_control(const ControlMessage& message) {
   switch (message.kind) {
+    case ControlKind::kHello:
     case ControlKind::kCredit:
       return UcxLink::on_control(message);
     case ControlKind::kSleep:
@@ -57,9 +63,17 @@ void RmaLink::on_control(const ControlMessage& message) {
   }
 }
 
+bool RmaLink::arm() {
+  const bool ready = std::any_of(inbound_.begin(), inbound_.end(), [](const UcxInbound* lane) {
+    return static_cast<const RmaInbound*>(lane)->ready();
+  });
+  return !ready && announce_sleep() && connection().arm();
+}
+
+// Before the peer has connected its hello will wake us.
 bool RmaLink::announce_sleep() {
   if (ring_due_ || doorbell_came_) return false;
-  if (announced_ || inbound_.empty() || failed()) return true;
+  if (announced_ || inbound_.empty() || endpoint() == nullptr || failed()) return true;
   ControlMessage notice;
   notice.kind = ControlKind::kSleep;
   notice.counts[0] = seen_;

@@ -1,11 +1,10 @@
-#include <fmt/format.h>
-
 #include <atomic>
 #include <cstring>
 #include <utility>
 
 #include "transport/ucx/rma/rma_lane.h"
 #include "transport/ucx/rma/rma_transport.h"
+#include "transport/ucx/rma/segment_guard.h"
 #include "transport/ucx/ucx_log.h"
 
 namespace asyncmesh::transport {
@@ -14,29 +13,20 @@ RmaOutbound::RmaOutbound(RmaLink& link, LaneId lane, const LaneGeometry& geometr
                          OutboundSink& sink)
     : UcxOutbound(link, lane, geometry, sink), rma_link_(&link), layout_(geometry) {}
 
-RmaOutbound::~RmaOutbound() { detach(); }
-
-Status RmaOutbound::open(std::span<const std::byte> offer, bool direct_stores) {
-  RmaOffer theirs;
-  if (offer.size() > sizeof(theirs)) std::memcpy(&theirs, offer.data(), sizeof(theirs));
-  const bool fits = offer.size() > sizeof(theirs) && theirs.magic == kRmaOfferMagic &&
-                    theirs.lane == lane_ && theirs.epoch == link_->epoch() &&
-                    theirs.slots == geometry_.slots && theirs.slot_bytes == geometry_.slot_bytes;
-  if (!fits) {
-    return {Code::kMismatch,
-            fmt::format("lane {}: the reader's offer does not fit this lane and epoch", lane_)};
-  }
+Status RmaOutbound::open(const ParsedOffer& offer, bool direct_stores) {
+  SegmentGuard guard;
+  ASYNCMESH_RETURN_IF_ERROR(guard.hold(offer.offer.segment));
   take_ucx_log();
   ucp_rkey_h rkey = nullptr;
-  const ucs_status_t status =
-      ucp_ep_rkey_unpack(link_->endpoint(), offer.data() + sizeof(theirs), &rkey);
-  if (status != UCS_OK)
+  const ucs_status_t status = ucp_ep_rkey_unpack(link_->endpoint(), offer.key.data(), &rkey);
+  if (status != UCS_OK) {
     return ucx_error(Code::kUnsupported, "the reader's slots cannot be mapped here", status);
-  RmaPuts::Target target{worker_.handle(), theirs.address, UniqueUcpRkey(rkey)};
+  }
+  RmaPuts::Target target{link_->connection().worker(), offer.offer.arena, UniqueUcpRkey(rkey)};
   void* mapped = nullptr;
-  const bool mappable = ucp_rkey_ptr(rkey, theirs.address, &mapped) == UCS_OK;
+  const bool mappable = ucp_rkey_ptr(rkey, offer.offer.arena, &mapped) == UCS_OK;
   if (mappable && direct_stores) mapped_ = static_cast<std::byte*>(mapped);
-  puts_ = std::make_unique<RmaPuts>(rma_link_, std::move(target), geometry_, &sink_);
+  puts_ = std::make_shared<RmaPuts>(rma_link_, std::move(target), geometry_, &sink_);
   rma_link_->note_direct(mapped_ != nullptr);
   return {};
 }
@@ -72,23 +62,22 @@ void RmaOutbound::store(Sequence sequence, const Frame& frame) {
 Code RmaOutbound::put(Sequence sequence, const Frame& frame) {
   const ucs_status_t status =
       puts_->send(link_->endpoint(), sequence, commit_word(link_->epoch(), sequence), frame,
-                  worker_.staging(frame.staging));
+                  link_->domain().staging(frame.staging));
   link_->step(FrameStep::kAfterCommit, lane_, sequence);
   if (status == UCS_OK) return Code::kOk;
   link_->fail("putting a frame", status);
   return Code::kLinkError;
 }
 
-// The mapping ends with the remote key, and that when nothing is in flight; an rkey is valid for
-// its endpoint only.
+// The mapping ends with the remote key, and that when nothing is in flight.
 void RmaOutbound::detach() {
+  if (link_ == nullptr) return;
   mapped_ = nullptr;
   if (puts_ != nullptr) {
     puts_->disown();
-    worker_.retire(std::move(puts_));
+    link_->connection().keep(std::move(puts_));
   }
-  if (link_ != nullptr) link_->remove(this);
-  link_ = nullptr;
+  UcxOutbound::detach();
 }
 
 }  // namespace asyncmesh::transport

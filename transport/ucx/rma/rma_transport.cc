@@ -14,23 +14,30 @@ constexpr uint32_t kBusyRoundsPerProgress = 8;
 
 }  // namespace
 
-RmaTransport::RmaTransport(std::unique_ptr<UcxWorker> worker, const UcxConfig& config)
-    : config_(config), worker_(std::move(worker)) {}
-
 Result<std::unique_ptr<Link>> RmaTransport::open_link(Rank peer, Epoch epoch,
                                                       std::span<const std::byte> peer_address,
                                                       LinkSink& sink) {
-  auto address = parse_ucx_address(peer_address, UcxEngine::kRma);
-  if (!address.ok()) return address.status();
-  const UcxLink::Identity identity{peer, epoch, address.value().node};
-  auto link = std::make_unique<RmaLink>(*worker_, identity, sink, config_);
-  ASYNCMESH_RETURN_IF_ERROR(link->connect(address.value().worker));
+  auto parsed = parse_ucx_address(peer_address, UcxEngine::kRma);
+  if (!parsed.ok()) return parsed.status();
+  const UcxAddress& theirs = parsed.value();
+  const UcxAddress& ours = domain_->identity();
+  const bool verbs = config_.tls != "shm" && theirs.has_verbs != 0 && ours.has_verbs != 0;
+  if (theirs.host != ours.host && !verbs) {
+    return Status(Code::kUnsupported,
+                  fmt::format("no native remote memory access to rank {}: it is on another host, "
+                              "and there is no InfiniBand or RoCE device on both",
+                              peer));
+  }
+  const UcxLink::Identity identity{peer, epoch, theirs.node};
+  auto link = std::make_unique<RmaLink>(*domain_, identity, sink, config_);
+  ASYNCMESH_RETURN_IF_ERROR(link->open());
   return std::unique_ptr<Link>(std::move(link));
 }
 
+// A sink may open a link meanwhile, hence no iterators.
 uint32_t RmaTransport::poll() {
   uint32_t frames = 0;
-  const auto& links = worker_->links();
+  const auto& links = domain_->links();
   for (size_t index = 0; index < links.size(); ++index) {
     auto& link = static_cast<RmaLink&>(*links[index]);
     frames += link.poll_lanes();
@@ -41,15 +48,17 @@ uint32_t RmaTransport::poll() {
 
 uint32_t RmaTransport::progress() {
   uint32_t events = poll();
-  if (events == 0 || (++rounds_ & (kBusyRoundsPerProgress - 1)) == 0) events += worker_->progress();
+  if (events != 0 && (++rounds_ & (kBusyRoundsPerProgress - 1)) != 0) return events;
+  events += domain_->housekeep();
+  const auto& links = domain_->links();
+  for (size_t index = 0; index < links.size(); ++index) events += links[index]->progress();
   return events;
 }
 
 bool RmaTransport::arm() {
-  bool quiet = poll() == 0;
-  for (UcxLink* link : worker_->links())
-    quiet = static_cast<RmaLink*>(link)->announce_sleep() && quiet;
-  return quiet && worker_->arm();
+  bool quiet = domain_->arm_closing();
+  for (UcxLink* link : domain_->links()) quiet = quiet && static_cast<RmaLink*>(link)->arm();
+  return quiet;
 }
 
 Result<std::unique_ptr<Transport>> make_ucx_rma(const UcxConfig& config, const Clock& clock) {
@@ -66,10 +75,10 @@ Result<std::unique_ptr<Transport>> make_ucx_rma(const UcxConfig& config, const C
   }
   request.features = UCP_FEATURE_RMA | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
   request.net_devices = config.net_devices;
-  auto worker = UcxWorker::create(request, UcxEngine::kRma, clock);
-  if (!worker.ok()) return worker.status();
+  auto domain = UcxDomain::create(request, UcxEngine::kRma, clock);
+  if (!domain.ok()) return domain.status();
   return std::unique_ptr<Transport>(
-      std::make_unique<RmaTransport>(std::move(worker.value()), config));
+      std::make_unique<RmaTransport>(std::move(domain.value()), config));
 }
 
 }  // namespace asyncmesh::transport

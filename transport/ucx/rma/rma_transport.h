@@ -20,15 +20,15 @@
 #include <string_view>
 
 #include "transport/ucx/rma/rma_lane.h"
+#include "transport/ucx/ucx_engine.h"
 #include "transport/ucx/ucx_link.h"
 #include "transport/ucx/ucx_transport.h"
-#include "transport/ucx/ucx_worker.h"
 
 namespace asyncmesh::transport {
 
 class RmaLink final : public UcxLink {
  public:
-  RmaLink(UcxWorker& worker, const Identity& identity, LinkSink& sink, const UcxConfig& config);
+  RmaLink(UcxDomain& domain, const Identity& identity, LinkSink& sink, const UcxConfig& config);
   ~RmaLink() override;
   Result<std::unique_ptr<Inbound>> open_inbound(LaneId lane, const LaneGeometry& geometry,
                                                 Sequence next, InboundSink& sink) override;
@@ -36,11 +36,11 @@ class RmaLink final : public UcxLink {
                                                   std::span<const std::byte> offer,
                                                   OutboundSink& sink) override;
   std::string describe() const override;
-  void on_control(const ControlMessage& message) override;
 
   // Reader.
   void note_seen() { ++seen_; }
-  bool announce_sleep();  // false: not possible now, progress first
+  // May the owner sleep? Tells the peer, if so.
+  bool arm();
   void settle() {         // after the lanes were polled
     if (doorbell_came_ || ring_due_) [[unlikely]]
       settle_doorbells();
@@ -55,6 +55,8 @@ class RmaLink final : public UcxLink {
   void note_direct(bool direct) { direct_ = direct; }
 
  private:
+  bool announce_sleep();  // false: not possible now, progress first
+  void on_control(const ControlMessage& message) override;
   void settle_doorbells();
   void ring();
 
@@ -67,37 +69,28 @@ class RmaLink final : public UcxLink {
   uint64_t committed_ = 0;  // frames of all outbound lanes
   uint64_t doorbell_ = 0;   // the peer's count in its last doorbell
   bool doorbell_came_ = false;
-  std::unique_ptr<ControlSlot> notice_slot_;
-  std::unique_ptr<ControlSlot> doorbell_slot_;
+  std::shared_ptr<ControlSlot> notice_slot_;
+  std::shared_ptr<ControlSlot> doorbell_slot_;
 };
 
-class RmaTransport final : public Transport {
+class RmaTransport final : public UcxTransport {
  public:
-  RmaTransport(std::unique_ptr<UcxWorker> worker, const UcxConfig& config);
-
+  using UcxTransport::UcxTransport;
   std::string_view name() const override { return "rma"; }
   Capabilities capabilities() const override {
     return {.remote_memory = true, .has_event_fd = true};
   }
-  std::span<const std::byte> address() const override { return worker_->address(); }
   // kUnsupported: the peer cannot be reached by native RMA.
   Result<std::unique_ptr<Link>> open_link(Rank peer, Epoch epoch,
                                           std::span<const std::byte> peer_address,
                                           LinkSink& sink) override;
-  Result<uint32_t> register_staging(std::span<std::byte> memory) override {
-    return worker_->register_staging(memory);
-  }
   uint32_t progress() override;
-  Nanoseconds next_deadline() const override { return kNever; }
-  int event_fd() const override { return worker_->event_fd(); }
   bool arm() override;
 
  private:
   uint32_t poll();
 
-  UcxConfig config_;
   uint32_t rounds_ = 0;
-  std::unique_ptr<UcxWorker> worker_;
 };
 
 }  // namespace asyncmesh::transport

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "transport/ucx/tag/tag_lane.h"
+#include "transport/ucx/tag/tag_transport.h"
 #include "transport/ucx/ucx_log.h"
 
 namespace asyncmesh::transport {
@@ -29,12 +30,11 @@ ucp_tag_t make_tag(LaneId lane, Epoch epoch, Sequence sequence) {
 
 void TagReceives::FreeAligned::operator()(std::byte* memory) const noexcept { std::free(memory); }
 
-TagReceives::TagReceives(UcxWorker& worker, const LaneGeometry& geometry, TagInbound* lane)
-    : worker_(worker),
-      geometry_(geometry),
+TagReceives::TagReceives(const LaneGeometry& geometry, size_t request_bytes, TagInbound* lane)
+    : geometry_(geometry),
       lane_(lane),
       mask_(geometry.slots - 1),
-      request_bytes_(round_up(worker.request_bytes())),
+      request_bytes_(round_up(request_bytes)),
       request_stride_(request_bytes_ + kAlignment),
       slots_(allocate(size_t{geometry.slots} * geometry.slot_bytes)),
       requests_(allocate(geometry.slots * request_stride_)),
@@ -42,7 +42,7 @@ TagReceives::TagReceives(UcxWorker& worker, const LaneGeometry& geometry, TagInb
   for (Receive& receive : receives_) receive.owner = this;
 }
 
-ucs_status_t TagReceives::post(Sequence sequence, ucp_tag_t tag) {
+ucs_status_t TagReceives::post(ucp_worker_h worker, Sequence sequence, ucp_tag_t tag) {
   const size_t index = sequence & mask_;
   Receive& receive = receives_[index];
   receive.sequence = sequence;
@@ -55,8 +55,8 @@ ucs_status_t TagReceives::post(Sequence sequence, ucp_tag_t tag) {
   param.user_data = &receive;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
   param.recv_info.tag_info = &receive.info;
-  const ucs_status_ptr_t posted = ucp_tag_recv_nbx(
-      worker_.handle(), slot(sequence), geometry_.slot_bytes, tag, ~ucp_tag_t{0}, &param);
+  const ucs_status_ptr_t posted =
+      ucp_tag_recv_nbx(worker, slot(sequence), geometry_.slot_bytes, tag, ~ucp_tag_t{0}, &param);
   if (UCS_PTR_IS_PTR(posted)) {
     receive.posted = true;
     ++outstanding_;
@@ -66,10 +66,10 @@ ucs_status_t TagReceives::post(Sequence sequence, ucp_tag_t tag) {
   return UCS_PTR_STATUS(posted);
 }
 
-void TagReceives::cancel_all() {
+void TagReceives::cancel_all(ucp_worker_h worker) {
   for (size_t index = 0; index < receives_.size(); ++index) {
     receives_[index].complete = false;
-    if (receives_[index].posted) ucp_request_cancel(worker_.handle(), request(index));
+    if (receives_[index].posted) ucp_request_cancel(worker, request(index));
   }
 }
 
@@ -94,20 +94,13 @@ void TagReceives::on_received(void*, ucs_status_t status, const ucp_tag_recv_inf
   self.lane_->poll();
 }
 
-TagInbound::TagInbound(UcxLink& link, LaneId lane, const LaneGeometry& geometry, InboundSink& sink)
+TagInbound::TagInbound(TagLink& link, LaneId lane, const LaneGeometry& geometry, InboundSink& sink)
     : UcxInbound(link, lane, geometry, sink),
-      receives_(std::make_unique<TagReceives>(link.worker(), geometry, this)) {}
-
-TagInbound::~TagInbound() {
-  TagInbound::stop();
-  worker_.retire(std::move(receives_));
-}
+      tag_link_(&link),
+      receives_(std::make_shared<TagReceives>(geometry, link.domain().request_bytes(), this)) {}
 
 Status TagInbound::open(Sequence next) {
-  const TagOffer offer{kTagOfferMagic, link_->epoch(), lane_, geometry_.slots,
-                       geometry_.slot_bytes};
-  offer_.resize(sizeof(offer));
-  std::memcpy(offer_.data(), &offer, sizeof(offer));
+  offer_ = pack(lane_offer(), link_->connection().address(), {});
   next_ = next;
   for (Sequence sequence = next; sequence < next + geometry_.slots; ++sequence) {
     const ucs_status_t status = post(sequence);
@@ -117,9 +110,10 @@ Status TagInbound::open(Sequence next) {
 }
 
 ucs_status_t TagInbound::post(Sequence sequence) {
-  const ucs_status_t status = receives_->post(sequence, make_tag(lane_, link_->epoch(), sequence));
+  const ucp_tag_t tag = make_tag(lane_, link_->epoch(), sequence);
+  const ucs_status_t status = receives_->post(link_->connection().worker(), sequence, tag);
   if (status == UCS_OK) [[unlikely]]
-    worker_.note_deferred();
+    tag_link_->note_deferred();
   return status;
 }
 
@@ -136,7 +130,14 @@ void TagInbound::stop() {
   if (stopped_) return;
   stopped_ = true;
   receives_->disown();
-  receives_->cancel_all();
+  receives_->cancel_all(link_->connection().worker());
+}
+
+void TagInbound::detach() {
+  if (link_ == nullptr) return;
+  UcxConnection& connection = link_->connection();
+  UcxInbound::detach();
+  connection.keep(receives_);
 }
 
 uint32_t TagInbound::poll() {

@@ -4,14 +4,13 @@
 //   | lane id   | link epoch | low half of the sequence     |      matched exactly
 //
 // The reader keeps one receive posted per slot, for the exact sequence that the slot waits for. So
-// a frame that is stale or sent twice matches nothing and ends in UCX's queue of unexpected
-// messages, from which the transport's reaper removes it; with the slot's number in place of the
+// a frame that is stale or sent twice matches nothing, while with the slot's number in place of the
 // sequence it would land in a later receive. `release` posts the slot's next receive before the
 // credit that allows its frame can leave, hence no frame of ours is ever unexpected.
 //
 // UCX may write into a slot until its receive completed or was cancelled. A receive whose
 // rendezvous has begun cannot be cancelled, so slots and receives live in a Lingering object that
-// outlasts the lane until UCX is done with it.
+// the connection keeps, too, until UCX is done with it.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -19,7 +18,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -30,30 +28,17 @@ namespace asyncmesh::transport {
 
 ucp_tag_t make_tag(LaneId lane, Epoch epoch, Sequence sequence);
 
-inline constexpr uint32_t kTagOfferMagic = 0x4F544D41;  // "AMTO"
-
-// The reader's offer. It only repeats what both sides agreed on already: a check that they mean the
-// same lane.
-struct TagOffer {
-  uint32_t magic = kTagOfferMagic;
-  Epoch epoch = 0;
-  LaneId lane = 0;
-  uint32_t slots = 0;
-  uint32_t slot_bytes = 0;
-  bool operator==(const TagOffer&) const = default;
-};
-static_assert(sizeof(TagOffer) == 16);
-
 class TagInbound;
+class TagLink;
 
 // The slots of a lane and the receives posted into them.
 class TagReceives final : public Lingering {
  public:
-  TagReceives(UcxWorker& worker, const LaneGeometry& geometry, TagInbound* lane);
+  TagReceives(const LaneGeometry& geometry, size_t request_bytes, TagInbound* lane);
 
   // UCS_INPROGRESS: posted. UCS_OK: complete already, without a call of the lane.
-  ucs_status_t post(Sequence sequence, ucp_tag_t tag);
-  void cancel_all();  // what can be cancelled is complete when this returns
+  ucs_status_t post(ucp_worker_h worker, Sequence sequence, ucp_tag_t tag);
+  void cancel_all(ucp_worker_h worker);  // what can be cancelled is complete when this returns
   void disown() { lane_ = nullptr; }
   std::byte* slot(Sequence sequence) {
     return slots_.get() + (sequence & mask_) * geometry_.slot_bytes;
@@ -76,39 +61,44 @@ class TagReceives final : public Lingering {
   static void on_received(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info,
                           void* receive);
 
-  UcxWorker& worker_;
   LaneGeometry geometry_;
   TagInbound* lane_;
   size_t mask_;
   size_t request_bytes_;
   size_t request_stride_;
   std::unique_ptr<std::byte[], FreeAligned> slots_;
-  std::unique_ptr<std::byte[], FreeAligned>
-      requests_;                   // UCP keeps its part below the pointer it is given
-  std::vector<Receive> receives_;  // by sequence % slots
+  std::unique_ptr<std::byte[], FreeAligned> requests_;  // UCP's part is below the pointer it gets
+  std::vector<Receive> receives_;                       // by sequence % slots
 };
 
 class TagInbound final : public UcxInbound {
  public:
-  TagInbound(UcxLink& link, LaneId lane, const LaneGeometry& geometry, InboundSink& sink);
-  ~TagInbound() override;
+  TagInbound(TagLink& link, LaneId lane, const LaneGeometry& geometry, InboundSink& sink);
+  ~TagInbound() override { TagInbound::detach(); }
   Status open(Sequence next);  // posts the first receives
 
   void release(Sequence sequence) override;
   void stop() override;
+  void detach() override;
   // Delivers what is complete, in order: a small frame overtakes a rendezvous.
   uint32_t poll() override;
-
   void receive_failed(ucs_status_t status);
 
  private:
   ucs_status_t post(Sequence sequence);
+
+  TagLink* tag_link_;  // valid while link_ is
   bool stopped_ = false;
   Sequence next_ = 1;  // to be delivered
-  std::unique_ptr<TagReceives> receives_;
+  std::shared_ptr<TagReceives> receives_;
 };
 
-// Sends in flight. Outlives its lane while UCX holds requests.
+// What a send request carries in the private bytes that UCP gives it.
+struct TagRequest {
+  Sequence sequence;
+};
+
+// Sends in flight.
 class TagSends final : public Lingering {
  public:
   explicit TagSends(OutboundSink* sink) : sink_(sink) {}
@@ -122,19 +112,15 @@ class TagSends final : public Lingering {
   OutboundSink* sink_;
 };
 
-// What a send request carries in the private bytes that UCP gives it.
-struct TagRequest {
-  Sequence sequence;
-};
-
 class TagOutbound final : public UcxOutbound {
  public:
   TagOutbound(UcxLink& link, LaneId lane, const LaneGeometry& geometry, OutboundSink& sink);
-  ~TagOutbound() override;
+  ~TagOutbound() override { TagOutbound::detach(); }
   Code send(Sequence sequence, const Frame& frame) override;
+  void detach() override;
 
  private:
-  std::unique_ptr<TagSends> sends_;
+  std::shared_ptr<TagSends> sends_;
 };
 
 }  // namespace asyncmesh::transport

@@ -32,12 +32,7 @@ void TagSends::on_sent(void* request, ucs_status_t status, void* self) {
 
 TagOutbound::TagOutbound(UcxLink& link, LaneId lane, const LaneGeometry& geometry,
                          OutboundSink& sink)
-    : UcxOutbound(link, lane, geometry, sink), sends_(std::make_unique<TagSends>(&sink)) {}
-
-TagOutbound::~TagOutbound() {
-  sends_->disown();
-  worker_.retire(std::move(sends_));
-}
+    : UcxOutbound(link, lane, geometry, sink), sends_(std::make_shared<TagSends>(&sink)) {}
 
 Code TagOutbound::send(Sequence sequence, const Frame& frame) {
   if (link_ == nullptr || link_->failed()) return Code::kLinkError;
@@ -45,7 +40,7 @@ Code TagOutbound::send(Sequence sequence, const Frame& frame) {
   link_->step(FrameStep::kBeforeFrame, lane_, sequence);
   const ucs_status_t status =
       sends_->send(link_->endpoint(), make_tag(lane_, link_->epoch(), sequence), sequence, frame,
-                   worker_.staging(frame.staging));
+                   link_->domain().staging(frame.staging));
   link_->step(FrameStep::kAfterFrame, lane_, sequence);
   if (status == UCS_OK) {
     sink_.on_sent(sequence);
@@ -54,6 +49,13 @@ Code TagOutbound::send(Sequence sequence, const Frame& frame) {
     return Code::kLinkError;
   }
   return Code::kOk;
+}
+
+void TagOutbound::detach() {
+  if (link_ == nullptr) return;
+  sends_->disown();
+  link_->connection().keep(std::move(sends_));
+  UcxOutbound::detach();
 }
 
 }  // namespace asyncmesh::transport

@@ -1,7 +1,7 @@
 // The tag engine's transport and link. See tag_lane.h for how frames travel.
 //
-// The reaper: whatever sits in UCX's queue of unexpected messages is stale (an old epoch, a
-// duplicate) or foreign, and would stay there for good. While idle the transport takes such
+// The reaper: whatever sits in UCX's queue of unexpected messages is foreign, or was on its way to
+// a lane that closed, and would stay there as long as the link. While idle the link takes such
 // messages out and throws them away without moving their payload.
 #pragma once
 
@@ -12,9 +12,8 @@
 #include <string_view>
 
 #include "transport/ucx/tag/tag_lane.h"
+#include "transport/ucx/ucx_engine.h"
 #include "transport/ucx/ucx_link.h"
-#include "transport/ucx/ucx_transport.h"
-#include "transport/ucx/ucx_worker.h"
 
 namespace asyncmesh::transport {
 
@@ -28,36 +27,28 @@ class TagLink final : public UcxLink {
                                                   std::span<const std::byte> offer,
                                                   OutboundSink& sink) override;
   std::string describe() const override;
-};
 
-class TagTransport final : public Transport {
- public:
-  TagTransport(std::unique_ptr<UcxWorker> worker, const UcxConfig& config);
-  ~TagTransport() override;
-
-  std::string_view name() const override { return "tag"; }
-  Capabilities capabilities() const override { return {.has_event_fd = true}; }
-  std::span<const std::byte> address() const override { return worker_->address(); }
-  Result<std::unique_ptr<Link>> open_link(Rank peer, Epoch epoch,
-                                          std::span<const std::byte> peer_address,
-                                          LinkSink& sink) override;
-  Result<uint32_t> register_staging(std::span<std::byte> memory) override {
-    return worker_->register_staging(memory);
-  }
-  uint32_t progress() override;
-  Nanoseconds next_deadline() const override { return kNever; }
-  int event_fd() const override { return worker_->event_fd(); }
-  bool arm() override;
-
-  uint64_t reaped() const { return reaped_; }
+  uint32_t progress_frames();
+  bool arm();
+  void note_deferred() { deferred_ = true; }  // some lane has a frame that UCX will not announce
 
  private:
   uint32_t reap();
 
-  UcxConfig config_;
+  bool deferred_ = false;
   uint32_t idle_rounds_ = 0;
-  uint64_t reaped_ = 0;
-  std::unique_ptr<UcxWorker> worker_;
+};
+
+class TagTransport final : public UcxTransport {
+ public:
+  using UcxTransport::UcxTransport;
+  std::string_view name() const override { return "tag"; }
+  Capabilities capabilities() const override { return {.has_event_fd = true}; }
+  Result<std::unique_ptr<Link>> open_link(Rank peer, Epoch epoch,
+                                          std::span<const std::byte> peer_address,
+                                          LinkSink& sink) override;
+  uint32_t progress() override;
+  bool arm() override;
 };
 
 }  // namespace asyncmesh::transport

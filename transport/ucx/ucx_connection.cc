@@ -1,0 +1,128 @@
+#include "transport/ucx/ucx_connection.h"
+
+#include <cstring>
+#include <utility>
+
+#include "transport/ucx/ucx_link.h"
+#include "transport/ucx/ucx_log.h"
+
+namespace asyncmesh::transport {
+
+Result<std::unique_ptr<UcxConnection>> UcxConnection::create(ucp_context_h context, UcxLink* link) {
+  std::unique_ptr<UcxConnection> connection(new UcxConnection(link));
+  ASYNCMESH_RETURN_IF_ERROR(connection->open(context));
+  return connection;
+}
+
+Status UcxConnection::open(ucp_context_h context) {
+  take_ucx_log();
+  ucp_worker_params_t params{};
+  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  ucp_worker_h worker = nullptr;
+  ucs_status_t status = ucp_worker_create(context, &params, &worker);
+  if (status != UCS_OK) return ucx_error(Code::kSystem, "creating a UCX worker", status);
+  worker_.reset(worker);
+
+  ucp_am_handler_param_t handler{};
+  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                       UCP_AM_HANDLER_PARAM_FIELD_ARG;
+  handler.id = kControlAmId;
+  handler.cb = &UcxConnection::on_message;
+  handler.arg = this;
+  status = ucp_worker_set_am_recv_handler(worker, &handler);
+  if (status != UCS_OK) return ucx_error(Code::kSystem, "setting UCX's message handler", status);
+  status = ucp_worker_get_efd(worker, &event_fd_);
+  if (status != UCS_OK) return ucx_error(Code::kSystem, "getting UCX's event descriptor", status);
+
+  ucp_address_t* packed = nullptr;
+  size_t bytes = 0;
+  status = ucp_worker_get_address(worker, &packed, &bytes);
+  if (status != UCS_OK) return ucx_error(Code::kSystem, "getting UCX's address", status);
+  address_.resize(bytes);
+  std::memcpy(address_.data(), packed, bytes);
+  ucp_worker_release_address(worker, packed);
+  return {};
+}
+
+UcxConnection::~UcxConnection() {
+  if (close_request_ != nullptr) ucp_request_free(close_request_);
+  for (const auto& object : kept_) object->drop_handles();
+  worker_.reset();
+}
+
+ucs_status_t UcxConnection::connect(std::span<const std::byte> address) {
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(address.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler.cb = &UcxConnection::on_error;
+  params.err_handler.arg = this;
+  ucp_ep_h endpoint = nullptr;
+  const ucs_status_t status = ucp_ep_create(worker_.get(), &params, &endpoint);
+  if (status == UCS_OK) endpoint_ = endpoint;
+  return status;
+}
+
+// UCX arms the transports that no endpoint uses yet from within its progress, and only once that
+// finds nothing. An error of UCX leaves the owner to its bounded sleep: better than a spin on a
+// worker that cannot sleep.
+bool UcxConnection::arm() { return quiet_ && ucp_worker_arm(worker_.get()) != UCS_ERR_BUSY; }
+
+void UcxConnection::keep(std::shared_ptr<Lingering> object) {
+  std::erase_if(kept_, [](const auto& each) { return each->outstanding() == 0; });
+  if (object->outstanding() != 0) kept_.push_back(std::move(object));
+}
+
+void UcxConnection::begin_close() {
+  link_ = nullptr;
+  if (endpoint_ == nullptr || failed_) return;
+  ucp_request_param_t param;
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  param.cb.send = &UcxConnection::on_flushed;
+  param.user_data = this;
+  flushing_ = UCS_PTR_IS_PTR(ucp_ep_flush_nbx(endpoint_, &param));
+}
+
+void UcxConnection::progress_close() {
+  progress();
+  if (endpoint_ != nullptr && (failed_ || !flushing_)) close_endpoint();
+  if (endpoint_ != nullptr) return;
+  const bool pending =
+      close_request_ != nullptr && ucp_request_check_status(close_request_) == UCS_INPROGRESS;
+  if (!pending) ++closed_rounds_;
+}
+
+void UcxConnection::close_endpoint() {
+  ucp_request_param_t param;
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+  const ucs_status_ptr_t request = ucp_ep_close_nbx(endpoint_, &param);
+  if (UCS_PTR_IS_PTR(request)) close_request_ = request;
+  endpoint_ = nullptr;
+}
+
+void UcxConnection::on_error(void* self, ucp_ep_h, ucs_status_t status) {
+  auto& connection = *static_cast<UcxConnection*>(self);
+  connection.failed_ = true;
+  if (connection.link_ != nullptr) connection.link_->fail("UCX endpoint", status);
+}
+
+void UcxConnection::on_flushed(void* request, ucs_status_t, void* self) {
+  static_cast<UcxConnection*>(self)->flushing_ = false;
+  ucp_request_free(request);
+}
+
+ucs_status_t UcxConnection::on_message(void* self, const void* header, size_t header_bytes,
+                                       void* data, size_t bytes, const ucp_am_recv_param_t* param) {
+  auto& connection = *static_cast<UcxConnection*>(self);
+  ControlMessage message;
+  const bool eager = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0;
+  if (connection.link_ == nullptr || header_bytes != sizeof(message) || !eager) return UCS_OK;
+  std::memcpy(&message, header, sizeof(message));
+  connection.link_->receive_control(message, {static_cast<const std::byte*>(data), bytes});
+  return UCS_OK;
+}
+
+}  // namespace asyncmesh::transport
