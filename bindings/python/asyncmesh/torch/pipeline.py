@@ -202,3 +202,10 @@ class PipelineStage:
         self.stash.wrote(0)
         self.stash.reset()
         self.finished = True
+
+    def close(self):
+        """Closes the ports, the averager and the optimiser now, not when the collector comes."""
+        ports = (self.activations_in, self.gradients_out, self.evaluation_in, self.activations_out, self.gradients_in, self.evaluation_out)
+        for handle in (*ports, self.averager, self.optimiser):
+            if handle is not None:
+                handle.close()

@@ -11,11 +11,11 @@ VOCABULARY = 256
 @dataclass
 class Shape:
     """Sizes of the model and of one micro-batch."""
-    width: int = 64
-    layers: int = 2
+    width: int = 96
+    layers: int = 4
     heads: int = 4
     context: int = 64
-    batch: int = 16
+    batch: int = 8
 
 
 class Block(nn.Module):

@@ -3,7 +3,7 @@ from dataclasses import asdict, dataclass, field
 
 from .model import Shape
 
-DEFAULT_LINK = '200Mbit,2ms'
+DEFAULT_LINK = '300Mbit,2ms'
 
 
 @dataclass

@@ -103,6 +103,8 @@ def train(job, index):
         result['checkpoint'] = os.path.join(os.environ['ASYNCMESH_JOB_DIR'], f'weights.{index}.{mesh.rank}.pt')
         torch.save(module.state_dict(), result['checkpoint'])
     mesh.leave(30)
+    for handle in (pipeline, mesh, context):
+        handle.close()
     return result
 
 
