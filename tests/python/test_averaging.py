@@ -1,24 +1,145 @@
+"""Replicas that average NumPy arrays and torch parameters, deterministic and not."""
+import time
+
 import numpy
+import pytest
+import torch
 
 import asyncmesh
+import asyncmesh.torch
 from ranks import run_ranks
 
 ELEMENTS = 4096
 
 
-def average_numpy(rank):
+def average_numpy(rank, rule):
     context, mesh = rank.join()
     values = numpy.full(ELEMENTS, float(mesh.replica), numpy.float32)
-    region = asyncmesh.Region(context, [values])
-    averager = asyncmesh.Averager(mesh, region, mode='deterministic', window=2, fraction=.25, rule='average')
-    for call in range(24):
-        averager.call(call / 24)
+    region = asyncmesh.Region(context, [values[:1000], values[1000:]])
+    averager = asyncmesh.Averager(mesh, region, mode='deterministic', window=2, fraction=.25, rule=rule)
+    results = [averager.call(call / 24) for call in range(24)]
+    applied = averager.info()['rounds_applied']
     averager.finish(20)
     mesh.leave(10)
-    return values
+    return values, applied, results[-1].age_calls
 
 
-def test_replicas_end_with_one_vector():
-    first, second = run_ranks(average_numpy, replicas=2)
+@pytest.mark.parametrize('rule', ['average', 'delta', 'ema'])
+def test_replicas_end_with_one_vector(rule):
+    (first, applied, age), (second, *_) = run_ranks(average_numpy, replicas=2, arguments=(rule,))
     assert numpy.array_equal(first, second)
     assert numpy.allclose(first, .5)
+    assert applied == 22 and age == 2
+
+
+def broadcast_and_mean(rank):
+    context, mesh = rank.join()
+    values = torch.arange(300.) + 1000 * mesh.replica
+    region = asyncmesh.Region(context, [values])
+    averager = asyncmesh.Averager(mesh, region)
+    averager.broadcast(1, timeout=20)
+    after = values.clone()
+    gradient, out = torch.full((500,), float(mesh.replica)), torch.empty(500)
+    averager.mean(asyncmesh.Region(context, [gradient]), asyncmesh.Region(context, [out]), weight=1. + mesh.replica, timeout=20)
+    mesh.leave(10)
+    return after.numpy(), gradient.numpy(), out.numpy()
+
+
+def test_broadcast_and_weighted_mean():
+    for replica, (after, gradient, out) in enumerate(run_ranks(broadcast_and_mean, replicas=3)):
+        assert numpy.array_equal(after, numpy.arange(300.) + 1000)
+        assert numpy.all(gradient == replica)
+        assert numpy.allclose(out, (0 * 1 + 1 * 2 + 2 * 3) / 6)
+
+
+def average_module(rank):
+    context, mesh = rank.join()
+    torch.manual_seed(mesh.replica)
+    layer = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1))
+    layer[0].bias.requires_grad_(False)
+    optimiser = torch.optim.SGD([p for p in layer.parameters() if p.requires_grad], lr=1e-2)
+    averager = asyncmesh.torch.ParameterAverager(mesh, layer.parameters(), mode='deterministic', window=1, fraction=.5, rule='ema')
+    averager.broadcast(0, timeout=20)
+    for step in range(12):
+        if step == 6:
+            for p in layer.parameters():
+                p.data = p.data.clone()
+        optimiser.zero_grad()
+        layer(torch.randn(8, 64)).square().mean().backward()
+        optimiser.step()
+        averager(step / 12, timeout=20)
+    averager.finish(20)
+    mesh.leave(10)
+    return [p.detach().numpy() for p in layer.parameters()]
+
+
+def test_parameters_that_moved_are_followed():
+    first, second = run_ranks(average_module, replicas=2)
+    for index in (0, 2, 3):
+        assert numpy.array_equal(first[index], second[index])
+    assert not numpy.array_equal(first[1], second[1]), 'a parameter without gradient is not averaged'
+
+
+def write_under_autograd(rank):
+    context, mesh = rank.join()
+    layer = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1))
+    averager = asyncmesh.torch.ParameterAverager(mesh, layer.parameters(), mode='deterministic', window=0, fraction=1., rule='average')
+    value = layer(torch.ones(1, 64)).sum()
+    averager(timeout=20)
+    try:
+        value.backward()
+        raised = ''
+    except RuntimeError as error:
+        raised = str(error)
+    mesh.leave(10)
+    return raised
+
+
+def test_a_write_between_forward_and_backward_makes_autograd_raise():
+    for raised in run_ranks(write_under_autograd, replicas=2):
+        assert 'modified by an inplace operation' in raised
+
+
+def other_table(rank):
+    context, mesh = rank.join()
+    region = asyncmesh.Region(context, [torch.zeros(65536 + mesh.replica)])
+    try:
+        asyncmesh.Averager(mesh, region, create_timeout_ns=10_000_000_000)
+    except asyncmesh.Mismatch as error:
+        return str(error)
+
+
+def test_another_table_is_a_mismatch_for_all():
+    answers = run_ranks(other_table, replicas=2)
+    assert all(answers), answers
+
+
+def unequal(rank, slowdown, calls):
+    """Replica 1 takes `slowdown` times as long per step; both go on until the fast one has made its calls."""
+    context, mesh = rank.join()
+    values = numpy.zeros(65536, numpy.float32)
+    averager = asyncmesh.Averager(mesh, asyncmesh.Region(context, [values]), window=4, fraction=.1, rule='ema')
+    averager.broadcast(0, timeout=20)
+    pace = .002 * (slowdown if mesh.replica else 1)
+    opened, waited = [], 0
+    for call in range(calls // (slowdown if mesh.replica else 1)):
+        values += 1e-3
+        time.sleep(pace)
+        result = averager.call(call / calls)
+        opened.append(result.open)
+        waited += result.wait_ns
+    info = averager.info()
+    averager.finish(30)
+    mesh.leave(10)
+    return max(opened), waited, info, values
+
+
+@pytest.mark.parametrize('slowdown', [3, 10])
+def test_a_fast_replica_never_waits_for_a_slow_one(slowdown):
+    ranks = run_ranks(unequal, replicas=2, arguments=(slowdown, 600))
+    for opened, waited, info, _ in ranks:
+        assert opened <= 4 and waited == 0 and info['wait_ns'] == 0
+        assert info['rounds_applied'] > 0 and info['not_finite'] == 0
+    fast, slow = ranks
+    assert fast[2]['rounds_skipped'] > 0, 'the window paces the fast one'
+    assert numpy.array_equal(fast[3], slow[3])

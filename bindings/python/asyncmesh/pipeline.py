@@ -33,7 +33,7 @@ class Received:
         dtype = numpy.dtype(_NUMPY.get(self.dtype, numpy.uint16))
         count = self.bytes // ITEM_BYTES[self.dtype]
         if not count:
-            return numpy.empty(self.shape, dtype)
+            return numpy.empty(self.shape or 0, dtype)
         return numpy.frombuffer((ctypes.c_char * self.bytes).from_address(self.address), dtype, count).reshape(self.shape)
 
     def release(self):

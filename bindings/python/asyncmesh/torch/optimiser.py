@@ -38,6 +38,15 @@ class NAdamW(torch.optim.Optimizer):
             else:
                 p.grad.zero_()
 
+    def state_dict(self):
+        """torch's, and the library's moments and step count as bytes under 'asyncmesh' (uint8 tensor)."""
+        return dict(super().state_dict(), asyncmesh=torch.frombuffer(bytearray(self.optimiser.save()), dtype=torch.uint8))
+
+    def load_state_dict(self, state_dict):
+        """The same parameters in the same order; Mismatch otherwise. Settings of the library (betas, eps, decay) stay those of this object."""
+        self.optimiser.load(bytes(state_dict['asyncmesh'].numpy()))
+        super().load_state_dict({name: value for name, value in state_dict.items() if name != 'asyncmesh'})
+
     @torch.no_grad()
     def step(self, closure=None, clip_norm=0.0, gradient_scale=1.0):
         """One update; returns the gradient norm before clipping, or the closure's loss if one is given."""
