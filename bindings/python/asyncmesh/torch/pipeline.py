@@ -36,7 +36,7 @@ class PipelineStage:
         self._open_ports(payload_bytes, depth)
         self.version = 0
         self.blocked_s = self.averaging_s = self.evaluation_s = 0.0
-        self._scratch, self.finished, self._bytes_sent = None, False, 0
+        self._scratch, self.finished, self._bytes_sent, self.evaluation_bytes = None, False, 0, 0
         self.staleness = {'activation': 0, 'gradient': 0}
         self.delay = 0
 
@@ -174,7 +174,7 @@ class PipelineStage:
     def evaluate(self, batches, loss, timeout=120.0):
         """Mean of loss(output, y) of the replicas' mean model over `batches`, a list of (x, y), on every last-stage rank; None on the others.
         Collective over all ranks at the same number of updates; the weights are not touched. Its time counts in `evaluation_s` only."""
-        started = time.perf_counter()
+        started, posted = time.perf_counter(), self.averager.info()['bytes_posted']
         self._scratch = self._scratch or Scratch(self.context, self.stash.module)
         if self.finished:
             self._scratch.copy_from(self.stash.parameters)
@@ -194,6 +194,7 @@ class PipelineStage:
             if frame is not None:
                 frame.release()
         self.evaluation_s += time.perf_counter() - started
+        self.evaluation_bytes += self.averager.info()['bytes_posted'] - posted
         return total / len(batches) if self.last else None
 
     def finish(self, timeout=120.0):

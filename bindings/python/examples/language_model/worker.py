@@ -43,7 +43,7 @@ class Progress:
             time.sleep((self.job.slow_replica - 1) * self.train_seconds() / done / self.job.slow_replica)
         if done % self.every == 0 or done == self.job.updates:
             self.evaluate(done)
-        if self.speaks and (done % max(1, self.every // 4) == 0):
+        if self.speaks and (done % max(1, self.every // 2) == 0):
             self.print_line(done, result)
 
     def evaluate(self, done):
@@ -98,7 +98,7 @@ def train(job, index):
     result = dict(rank=mesh.rank, stage=mesh.stage, replica=mesh.replica, curve=progress.curve, val_loss=final, wall_s=seconds,
                   averaging_s=pipeline.averaging_s, blocked_s=pipeline.blocked_s, delay=pipeline.delay, averager=info,
                   transports=mesh_info['transports'], link=mesh_info['link'], fingerprint=fingerprint(module),
-                  bytes_dp=info['bytes_posted'], bytes_pp=pipeline.bytes_sent, elements=info['elements'], tokens=job.updates * progress.tokens_per_update)
+                  bytes_dp=info['bytes_posted'] - pipeline.evaluation_bytes, bytes_pp=pipeline.bytes_sent, elements=info['elements'], tokens=job.updates * progress.tokens_per_update)
     if job.checkpoint:
         result['checkpoint'] = os.path.join(os.environ['ASYNCMESH_JOB_DIR'], f'weights.{index}.{mesh.rank}.pt')
         torch.save(module.state_dict(), result['checkpoint'])
