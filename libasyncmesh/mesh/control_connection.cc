@@ -114,7 +114,7 @@ Status ControlConnection::handle(FrameSink& sink, const ControlFrame& frame) {
   }
   HandshakeReplies replies;
   const Status result = handshake_.on_message(frame.type, frame.body, replies);
-  const Status queued = queue_replies(replies);
+  Status queued = queue_replies(replies);
   if (!result.ok()) {
     static_cast<void>(flush());
     return end(result);

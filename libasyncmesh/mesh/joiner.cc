@@ -92,7 +92,7 @@ Status Joiner::attend(Nanoseconds deadline) {
       tokens.push_back(event.data.u64);
     }
     now = clock_.now();
-    const Status status = serve(tokens, now);
+    Status status = serve(tokens, now);
     if (!failure_.ok()) return failure_;
     if (epoch_ != 0) return {};
     if (!status.ok()) return status;

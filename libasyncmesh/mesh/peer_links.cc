@@ -146,6 +146,7 @@ void PeerLinks::end(Link& link, const std::string& why) {
     peer.token = 0;
     peer.has_address = false;
     peer.early = std::move(link.frames);
+    break;
   }
   link.connection.reset();
 }

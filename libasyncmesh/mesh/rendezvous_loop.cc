@@ -192,8 +192,7 @@ Status RendezvousServer::Loop::admit(ControlConnection& connection, Nanoseconds 
   arrival.announces_loopback = announced.value().is_loopback();
   auto job = job_for(arrival.identity, now);
   if (!job.ok()) return job.status();
-  const Status admitted = job.value()->roster->admit(arrival);
-  if (!admitted.ok()) return admitted;
+  ASYNCMESH_RETURN_IF_ERROR(job.value()->roster->admit(arrival));
   job.value()->tokens[arrival.identity.rank] = connection.token();
   if (logger_.enabled(LogLevel::kDebug)) {
     log(LogLevel::kDebug,

@@ -72,7 +72,8 @@ Result<Route> route_to(const std::string& url) {
       continue;
     }
     const SocketAddress local = local_address(probe.get());
-    return Route{local.host(), interface_of(local), local.is_loopback()};
+    const bool known = !local.is_loopback() || is_loopback_name(parsed.value().host);
+    return Route{local.host(), known ? interface_of(local) : std::string(), local.is_loopback()};
   }
   return Status(Code::kSystem, fmt::format("no route to {}: {}", parsed.value().host, trouble));
 }

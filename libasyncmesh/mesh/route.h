@@ -17,8 +17,10 @@
 namespace asyncmesh::mesh {
 
 struct Route {
-  std::string address;    // literal, of this machine
-  std::string interface;  // "eth0"; "" if no interface has that address
+  std::string address;  // literal, of this machine
+  // "eth0". "" if none has that address, and where a name means loopback only on its own host (as
+  // in 127.0.1.1 of /etc/hosts): other hosts reach this one by another interface, not known here.
+  std::string interface;
   bool loopback = false;
 };
 

@@ -208,6 +208,28 @@ TEST(MeshRunning, DoesNotAllocateWhileNothingHappens) {
   EXPECT_EQ(fewest, 0U);
 }
 
+TEST(MeshRunning, IsNotDisturbedByStrangersAtTheRendezvous) {
+  const ReservedPort port;
+  std::vector<Member> members = join_world(3, port.url());
+  for (const Member& member : members) ASSERT_TRUE(member.mesh);
+  const SteadyClock clock;
+  std::vector<ForkSafeFd> strangers;
+  for (size_t i = 0; i < RendezvousServer::kMaxPending + 50; ++i) {
+    auto fd = dial_and_wait(parse_address("127.0.0.1", port.port()).value(), clock,
+                            clock.now() + kSecond);
+    ASSERT_TRUE(fd.ok()) << fd.status().text();
+    const std::string noise(1 + i % 100, static_cast<char>(i));
+    static_cast<void>(send(fd.value().get(), noise.data(), noise.size(), MSG_NOSIGNAL));
+    if (i % 2 == 0) strangers.push_back(std::move(fd.value()));
+  }
+  members[1].mesh.reset();
+  EXPECT_TRUE(pump(members, [&] {
+    return members[0].recorder->state(1) == PeerState::kLost &&
+           members[2].recorder->state(1) == PeerState::kLost;
+  }));
+  EXPECT_EQ(members[0].recorder->state(2), PeerState::kAlive);
+}
+
 // A rank that does not call progress is as good as stopped; when it resumes it learns that it was
 // removed, and the others are unharmed.
 TEST(MeshRunning, RemovesASilentRankAndTellsItLater) {
