@@ -50,14 +50,27 @@ struct TensorView {
 // [0, blocks)) belongs to part permute(b) % parts, i.e. part u holds the blocks permute^-1(u),
 // permute^-1(u + parts), ... in that order. Sizes differ by at most one block. A block is
 // `granularity` consecutive elements of one tensor, the last one of a tensor may be shorter.
-// 1 <= blocks < kMaxBlocks, 1 <= parts <= blocks, part < parts, 1 <= granularity.
+// `limit` keeps the first so many blocks of the part: with one part and a number drawn from a
+// binomial distribution, that is a coin per block, at the cost of the blocks chosen.
+// 1 <= blocks < kMaxBlocks, 1 <= parts <= blocks, part < parts, 1 <= granularity. May be empty.
 struct Subset {
   uint64_t key = 0;     // of the permutation: from seed, group and cycle; 0 is the identity
   uint64_t blocks = 0;  // in the table
   uint32_t parts = 1;   // N
   uint32_t part = 0;    // u
   uint32_t granularity = 64;
+  uint64_t limit = UINT64_MAX;
 };
+
+constexpr uint64_t subset_blocks(const Subset& subset) {
+  const uint64_t whole = (subset.blocks - subset.part + subset.parts - 1) / subset.parts;
+  return whole < subset.limit ? whole : subset.limit;
+}
+
+// Whether the block at `position` of the permutation belongs to the subset.
+constexpr bool in_subset(const Subset& subset, uint64_t position) {
+  return position % subset.parts == subset.part && position / subset.parts < subset.limit;
+}
 
 enum class Rule : uint8_t { kAverage = 0, kDelta = 1, kEma = 2 };
 

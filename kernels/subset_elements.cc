@@ -11,9 +11,7 @@ uint64_t subset_elements(const TensorView* tensors, uint32_t tensor_count, const
     const uint64_t tail = tensors[i].count % subset.granularity;
     if (tail == 0) continue;
     const uint64_t last = tensors[i].first_block + tensors[i].count / subset.granularity;
-    if (permutation.forward(last) % subset.parts == subset.part) {
-      elements -= subset.granularity - tail;
-    }
+    if (in_subset(subset, permutation.forward(last))) elements -= subset.granularity - tail;
   }
   return elements;
 }

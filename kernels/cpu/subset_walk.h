@@ -13,10 +13,6 @@
 
 namespace asyncmesh::kernels {
 
-constexpr uint64_t subset_blocks(const Subset& subset) {
-  return (subset.blocks - subset.part + subset.parts - 1) / subset.parts;
-}
-
 // Reads one float of each cache line of `count` > 0 floats; the hardware follows a longer run. The
 // last float is read by itself: whether it lies on a line of its own would be a branch that guesses
 // wrong every other time.

@@ -24,9 +24,10 @@ SubsetLaunches::SubsetLaunches(const TensorView* tensors, uint32_t tensor_count,
 }
 
 bool SubsetLaunches::next() noexcept {
+  const uint64_t total = subset_blocks(subset_);
+  if (total == 0) return false;
   take_tensors();
   if (launch_.tensor_count != 0) return true;
-  const uint64_t total = (subset_.blocks - subset_.part + subset_.parts - 1) / subset_.parts;
   if (launch_.end_index == total) return false;
   take_range();
   take_tensors();
@@ -36,7 +37,7 @@ bool SubsetLaunches::next() noexcept {
 // The next positions: up to the kMaxTails-th short block from here, which a heap of the smallest
 // ones finds in one pass over the tensors.
 void SubsetLaunches::take_range() noexcept {
-  const uint64_t total = (subset_.blocks - subset_.part + subset_.parts - 1) / subset_.parts;
+  const uint64_t total = subset_blocks(subset_);
   if (launch_.tail_count != 0) {
     launch_.missing_before_range += launch_.tails[launch_.tail_count - 1].missing;
   }
@@ -50,7 +51,7 @@ void SubsetLaunches::take_range() noexcept {
     const uint64_t last = tensors_[i].first_block + blocks_of(tensors_[i], subset_.granularity) - 1;
     const uint64_t position = launch_.permutation.forward(last);
     const LaunchTail found = {position / subset_.parts, subset_.granularity - tail};
-    if (position % subset_.parts != subset_.part || found.index < begin) continue;
+    if (!in_subset(subset_, position) || found.index < begin) continue;
     if (count == SubsetLaunch::kMaxTails) {
       all = false;
       if (found.index > tails[0].index) continue;

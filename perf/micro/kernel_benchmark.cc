@@ -78,7 +78,7 @@ struct Model {
       blocks += (count + granularity - 1) / granularity;
       offset += count;
     }
-    subset = {1, blocks, kParts, 0, granularity};
+    subset = {1, blocks, kParts, 0, granularity, UINT64_MAX};
   }
   // The next part, or the first of the next permutation.
   void rotate() {

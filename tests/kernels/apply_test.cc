@@ -88,6 +88,17 @@ TEST_P(Apply, FollowsTheDefinitionAndTouchesNothingElse) {
   }
 }
 
+TEST_P(Apply, StopsAtTheLimit) {
+  for (const uint64_t limit : {table_.blocks() / 5, uint64_t{0}}) {
+    const Subset subset = table_.first_blocks(9, limit);
+    start_round(subset);
+    expect(subset);
+    apply(subset, nullptr);
+    EXPECT_EQ(table_.storage(), expected_w_);
+    EXPECT_EQ(ema_, expected_ema_);
+  }
+}
+
 TEST_P(Apply, RefreshesTheMirrorOnTheSubsetOnly) {
   const Subset subset = table_.subset(5, 3, 2);
   start_round(subset);

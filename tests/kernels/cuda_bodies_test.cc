@@ -115,6 +115,23 @@ TEST_P(CudaBodies, EveryBlockIsFoundByOneLaunchOnly) {
   }
 }
 
+TEST_P(CudaBodies, PackNoMoreBlocksThanTheLimit) {
+  for (const uint64_t limit : {uint64_t{0}, uint64_t{1}, table_.blocks() / 3, table_.blocks()}) {
+    const Subset subset = table_.first_blocks(20 + limit, limit);
+    const uint64_t count = cpu().subset_elements(table_.views(), table_.size(), subset);
+    std::vector<float> expected(count), snapshot(count, -1.0F);
+    cpu().pack(table_.views(), table_.size(), subset, Encoding::kFloat32, expected.data(), nullptr,
+               nullptr);
+    const device::PackOutputs out = {Encoding::kFloat32, snapshot.data(), nullptr};
+    const uint32_t launches = run(SubsetLaunches(table_.views(), table_.size(), subset, nullptr),
+                                  [&](const SubsetLaunch& launch, uint64_t index, uint32_t lane) {
+                                    device::pack(launch, out, index, lane, kLanes);
+                                  });
+    EXPECT_EQ(snapshot, expected);
+    EXPECT_EQ(launches == 0, limit == 0);  // an empty grid is an error on the device
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Granularity, CudaBodies, testing::Values(1U, 64U, 150U));
 
 TEST(SubsetLaunches, OneLaunchForATableThatFits) {

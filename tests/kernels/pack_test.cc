@@ -35,6 +35,24 @@ TEST_P(Pack, GathersTheSubsetInOrder) {
   }
 }
 
+TEST_P(Pack, GathersNoMoreBlocksThanTheLimit) {
+  RandomTable table(awkward_counts(), GetParam(), 5);
+  const uint64_t blocks = table.blocks();
+  for (const uint64_t limit : {uint64_t{0}, uint64_t{1}, blocks / 3, blocks - 1, blocks + 9}) {
+    Subset subset = table.first_blocks(limit + 1, limit);
+    for (const uint32_t parts : {1U, 3U}) {
+      subset.parts = parts;
+      const auto expected = table.elements_of(subset);
+      ASSERT_EQ(cpu().subset_elements(table.views(), table.size(), subset), expected.size());
+      std::vector<float> snapshot(expected.size() + 1, kUntouched);
+      cpu().pack(table.views(), table.size(), subset, Encoding::kFloat32, snapshot.data(), nullptr,
+                 nullptr);
+      for (size_t i = 0; i < expected.size(); ++i) ASSERT_EQ(snapshot[i], table.at(expected[i]));
+      EXPECT_EQ(snapshot.back(), kUntouched);
+    }
+  }
+}
+
 TEST_P(Pack, EncodesAtAnyAddress) {
   RandomTable table(awkward_counts(), GetParam(), 2);
   const Subset subset = table.subset(9, 7, 6);

@@ -46,7 +46,11 @@ class RandomTable {
   }
 
   Subset subset(uint64_t key, uint32_t parts, uint32_t part) const {
-    return {key, blocks_, parts, part, granularity_};
+    return {key, blocks_, parts, part, granularity_, UINT64_MAX};
+  }
+  // The first `limit` blocks of the permutation.
+  Subset first_blocks(uint64_t key, uint64_t limit) const {
+    return {key, blocks_, 1, 0, granularity_, limit};
   }
 
   std::vector<Element> elements_of(const Subset& subset) const {
@@ -58,6 +62,7 @@ class RandomTable {
         const uint64_t block = views_[t].first_block + begin / granularity_;
         const uint64_t position = permute(subset.key, subset.blocks, block);
         if (position % subset.parts != subset.part) continue;
+        if (position / subset.parts >= subset.limit) continue;
         for (uint64_t i = begin; i < std::min(count, begin + granularity_); ++i) {
           by_position[position / subset.parts].push_back({t, i, before + i, block});
         }
