@@ -92,16 +92,9 @@ std::vector<Counter> Context::read_counters() const {
   return counters;
 }
 
-bool Context::claim_mesh(MeshSession* session) {
+void Context::show_mesh(MeshSession* session) {
   const std::scoped_lock lock(registry_mutex_);
-  if (mesh_ != nullptr) return false;
   mesh_ = session;
-  return true;
-}
-
-void Context::release_mesh(MeshSession* session) {
-  const std::scoped_lock lock(registry_mutex_);
-  if (mesh_ == session) mesh_ = nullptr;
 }
 
 uint32_t Context::collect_events(EventSink& sink, uint32_t capacity) {

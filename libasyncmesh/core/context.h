@@ -88,13 +88,15 @@ class Context {
   void remove_counters(const CounterSource* source);
   std::vector<Counter> read_counters() const;
 
-  // One mesh at a time. Any thread.
-  bool claim_mesh(MeshSession* session);
-  void release_mesh(MeshSession* session);
+  // One mesh at a time: claimed before it joins, released when all of it is gone; in between it is
+  // shown to `with_mesh` while it can answer.
+  bool claim_mesh() noexcept { return !mesh_claimed_.exchange(true, std::memory_order_acquire); }
+  void release_mesh() noexcept { mesh_claimed_.store(false, std::memory_order_release); }
+  void show_mesh(MeshSession* session);  // null: no more, and nobody is looking at it
   template <typename Function>
   void with_mesh(Function&& function) const {
     const std::scoped_lock lock(registry_mutex_);
-    function(mesh_);
+    if (mesh_ != nullptr) function(*mesh_);
   }
 
  private:
@@ -117,7 +119,8 @@ class Context {
   EventQueue events_;
   Progress progress_;
   std::atomic<bool> owner_taken_{false};  // manual mode
-  mutable std::mutex registry_mutex_;     // of the three below; never taken by the owner
+  std::atomic<bool> mesh_claimed_{false};
+  mutable std::mutex registry_mutex_;  // of the three below; never taken by the owner
   std::vector<Pollable*> ports_;
   std::vector<const CounterSource*> counters_;
   MeshSession* mesh_ = nullptr;

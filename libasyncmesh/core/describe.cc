@@ -117,9 +117,7 @@ std::string describe(Context* context) {
   if (context != nullptr) {
     out["context"] = configuration(context->config());
     out["context"]["limits"] = {{"ports", kMaxPorts}, {"operations", kOperationSlots}};
-    context->with_mesh([&out](MeshSession* mesh) {
-      if (mesh != nullptr && mesh->joined()) out["mesh"] = session(*mesh);
-    });
+    context->with_mesh([&out](MeshSession& mesh) { out["mesh"] = session(mesh); });
   }
   return out.dump(2, ' ', false, json::error_handler_t::replace);
 }

@@ -110,7 +110,6 @@ void Link::open(const std::string& reason) {
   }
   link_ = std::move(link.value());
   state_ = State::kOpen;
-  description_ = link_->describe();
   ++counters_.opens;
   send(MessageType::kLinkHello,
        encode(LinkHello{epoch_, std::string(route_.transport->name()), reason}));
@@ -121,6 +120,7 @@ void Link::open(const std::string& reason) {
 }
 
 void Link::close() {
+  if (link_ != nullptr) description_ = link_->describe();
   for (const WriterEnd& end : writers_) {
     if (!end.dead) end.writer().close_st();
   }
@@ -194,6 +194,7 @@ void Link::end_st(const Status& why) {
   // Fails the lanes before the link goes: what arrived is published, what is lent stays readable.
   for (WriterEnd& end : writers_) fail(end, why);
   for (ReaderEnd& end : readers_) fail(end, why);
+  if (link_ != nullptr) description_ = link_->describe();
   link_.reset();
   down_.clear();
   wants_.clear();
@@ -288,6 +289,7 @@ bool Link::delivered_st() const {
 }
 
 std::string Link::describe_st() const {
+  if (link_ != nullptr) return link_->describe();
   if (!description_.empty()) return description_;
   return route_.transport == nullptr ? std::string() : std::string(route_.transport->name());
 }

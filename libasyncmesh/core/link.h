@@ -165,7 +165,7 @@ class Link final : private transport::LinkSink {
   State state_ = State::kIdle;
   Epoch epoch_ = 0;
   std::unique_ptr<transport::Link> link_;
-  std::string description_;
+  std::string description_;  // of the last link, once it is closed
   std::vector<WriterEnd> writers_;
   std::vector<ReaderEnd> readers_;
   std::map<PortKey, LaneWant> wants_;  // of the peer's writers that have no reader here yet

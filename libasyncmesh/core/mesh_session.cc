@@ -22,9 +22,8 @@ MeshSession::MeshSession(std::shared_ptr<Context> context, mesh::MeshConfig conf
 Result<std::shared_ptr<MeshSession>> MeshSession::join(const std::shared_ptr<Context>& context,
                                                        mesh::MeshConfig config,
                                                        Nanoseconds deadline) {
+  if (!context->claim_mesh()) return Status(Code::kInvalidState, "this context has a mesh already");
   std::shared_ptr<MeshSession> session(new MeshSession(context, std::move(config)));
-  if (!context->claim_mesh(session.get()))
-    return Status(Code::kInvalidState, "this context has a mesh already");
   ASYNCMESH_RETURN_IF_ERROR(session->open(deadline));
   return session;
 }
@@ -57,8 +56,9 @@ Status MeshSession::open(Nanoseconds deadline) {
       environment, routes(), [this] { return engines_ == nullptr ? 0 : engines_->progress_st(); });
   mesh_->set_listener_st(this);
   context_->run([this] { context_->progress_st().attach_st(this); });
+  attached_ = true;
   context_->add_counters(this);
-  attached_.store(true, std::memory_order_release);
+  context_->show_mesh(this);
   return {};
 }
 
@@ -84,7 +84,8 @@ std::vector<Route> MeshSession::routes() const {
 }
 
 MeshSession::~MeshSession() {
-  if (joined()) {
+  if (attached_) {
+    context_->show_mesh(nullptr);
     context_->remove_counters(this);
     context_->run([this] { context_->progress_st().detach_st(); });
   }
@@ -93,7 +94,7 @@ MeshSession::~MeshSession() {
   mesh_.reset();
   links_.reset();
   engines_.reset();
-  context_->release_mesh(this);
+  context_->release_mesh();
 }
 
 std::vector<std::string> MeshSession::engine_names() const {

@@ -8,7 +8,6 @@
 // threads, `leave` and the destructor with no concurrent use of this object.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -51,7 +50,6 @@ class MeshSession final : public CounterSource,
   const mesh::MeshConfig& config() const { return config_; }
   uint32_t world() const { return config_.replicas * config_.stages; }
   std::vector<Rank> stage_members() const;  // the replicas of this rank's stage, ascending
-  bool joined() const { return attached_.load(std::memory_order_acquire); }
   const NetworkChoice& network() const { return network_; }
   std::vector<std::string> engine_names() const;
   std::string why_not_rma() const { return engines_ ? engines_->why_not_rma() : std::string(); }
@@ -102,7 +100,7 @@ class MeshSession final : public CounterSource,
   std::unique_ptr<Engines> engines_;
   std::unique_ptr<LinkManager> links_;
   std::unique_ptr<mesh::Mesh> mesh_;
-  std::atomic<bool> attached_{false};  // to the context's progress
+  bool attached_ = false;  // to the context's progress
   bool left_ = false;
 
   Nanoseconds spin_ = 0;  // set before the attachment

@@ -7,13 +7,12 @@
  *
  * In six steps:
  *   1. asyncmesh_config_from_env      defaults, launcher variables (torchrun, Slurm, Open MPI)
- *   2. asyncmesh_context_create       transports, progress thread (or manual progress: call
- * asyncmesh_context_do_work)
- *   3. asyncmesh_mesh_join            meet the other ranks; authenticated
+ *   2. asyncmesh_context_create       progress thread (or manual: call asyncmesh_context_do_work)
+ *   3. asyncmesh_mesh_join            transports; meet the other ranks; authenticated
  *   4. asyncmesh_region_create        describe your parameters (they stay yours)
  *   5. asyncmesh_averager_create      then, after each optimiser step, asyncmesh_averager_call
  *   6. asyncmesh_averager_finish      one model, bitwise equal on all replicas; then
- * asyncmesh_mesh_leave
+ *                                     asyncmesh_mesh_leave
  *
  * Status. Every fallible function returns asyncmesh_status_t: 0 is success, negatives are listed
  * below. On failure nothing changed, outputs are untouched, and asyncmesh_last_error() has a text
@@ -21,16 +20,25 @@
  * `struct_size`: set it to sizeof the struct (the _INIT macros do). A shorter struct (an older
  * caller) takes defaults for what it lacks; a longer one is accepted if its unknown tail is zero;
  * anything else is ASYNCMESH_INVALID_ARGUMENT. A NULL config means defaults where the function says
- * so. Fields are only ever appended. Ownership. Handles are opaque; destroy(NULL) is a no-op; a
+ * so. Fields are only ever appended.
+ *
+ * Ownership. Handles are opaque; destroy(NULL) is a no-op; a
  * child keeps its parents alive, so destruction order is free. Memory that you describe (regions,
- * gradients) stays yours and must outlive the objects that use it. Threads, one of three words on
- * each function: "any thread"; "one caller at a time" (per object); "no concurrent use" (create,
- * destroy: nothing else on that object at the same time). The library never calls back, never
- * prints, never aborts, installs no signal handler, and reads the environment only in
- * asyncmesh_config_from_env (UCX reads its own UCX_* variables in asyncmesh_context_create). Time:
- * nanoseconds. A timeout is relative; 0 = do not wait, negative = no deadline (still ended by the
- * loss of a peer). Fork: handles do not survive fork; in the child every call returns
- * ASYNCMESH_INVALID_STATE and destroy is a no-op. ABI: asyncmesh_abi_revision() grows with every
+ * gradients) stays yours and must outlive the objects that use it.
+ *
+ * Threads, one of three words on each function: "any thread"; "one caller at a time" (per object);
+ * "no concurrent use" (create, destroy: nothing else on that object at the same time). The library
+ * never calls back, never prints, never aborts, installs no signal handler, and reads the
+ * environment only in asyncmesh_config_from_env (UCX reads its own UCX_* variables in
+ * asyncmesh_mesh_join and asyncmesh_describe).
+ *
+ * Time: nanoseconds. A timeout is relative; 0 = do not wait, negative = no deadline (still ended by
+ * the loss of a peer).
+ *
+ * Fork: handles do not survive fork; in the child every call returns
+ * ASYNCMESH_INVALID_STATE and destroy is a no-op.
+ *
+ * ABI: asyncmesh_abi_revision() grows with every
  * addition; a binding compares it at load.
  */
 #ifndef ASYNCMESH_ASYNCMESH_H
@@ -53,9 +61,7 @@ extern "C" {
 
 #define ASYNCMESH_ABI_REVISION 1u
 
-/* ---- Status
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Status ---- */
 
 typedef int32_t asyncmesh_status_t;
 enum {
@@ -90,9 +96,7 @@ ASYNCMESH_API const char* asyncmesh_status_name(asyncmesh_status_t status)
  * Never NULL. */
 ASYNCMESH_API const char* asyncmesh_last_error(void) ASYNCMESH_NOEXCEPT;
 
-/* ---- Handles
- * -----------------------------------------------------------------------------------------------------------------
- */
+/* ---- Handles ---- */
 
 typedef struct asyncmesh_context asyncmesh_context_t;
 typedef struct asyncmesh_mesh asyncmesh_mesh_t;
@@ -102,15 +106,13 @@ typedef struct asyncmesh_optimiser asyncmesh_optimiser_t;
 typedef struct asyncmesh_stage asyncmesh_stage_t;
 typedef struct asyncmesh_port asyncmesh_port_t;
 
-/* ---- Context
- * -----------------------------------------------------------------------------------------------------------------
- */
+/* ---- Context ---- */
 
 enum { ASYNCMESH_PROGRESS_THREAD = 0, ASYNCMESH_PROGRESS_MANUAL = 1 };
 enum {
-  ASYNCMESH_ENGINE_AUTO =
-      0, /* rma within a host where shared memory works, else tag; loopback within one process */
-  ASYNCMESH_ENGINE_TAG = 1, /* UCX tag matching: any medium */
+  ASYNCMESH_ENGINE_AUTO = 0, /* per pair of ranks: rma within a host where shared memory works,
+                                else tag; with an emulated link always tag */
+  ASYNCMESH_ENGINE_TAG = 1,  /* UCX tag matching: any medium */
   ASYNCMESH_ENGINE_RMA = 2, /* UCX remote memory: native RMA only (shared memory, RoCE, InfiniBand);
                                refused over TCP */
   ASYNCMESH_ENGINE_LOOPBACK = 3 /* all ranks are contexts of this process; no UCX */
@@ -163,16 +165,19 @@ typedef struct asyncmesh_mesh_config {
 #define ASYNCMESH_MESH_CONFIG_INIT \
   { sizeof(asyncmesh_mesh_config_t), 0, 1, 1, 0, 0, 0, 0, 10000000000ll, "", "", "", "", "" }
 
-/* Fills both (either may be NULL) from defaults and the environment: ASYNCMESH_RENDEZVOUS, _SECRET,
- * _SECRET_FILE, _STAGES, _RUN_ID, _PEER_TIMEOUT (seconds), _ENGINE, _TLS, _NET_DEVICES, _LINK, _LOG
- * (level name; to standard error), and the launcher's rank, world size and master address
- * (torchrun: MASTER_PORT + 1, since torchrun keeps the port itself; Slurm; Open MPI). struct_size
- * must be set. Any thread. INVALID_ARGUMENT: a variable that does not parse, named in the text. */
+/* Fills both (either may be NULL) from defaults and the environment; struct_size must be set.
+ * config: ASYNCMESH_ENGINE (auto, tag, rma, loopback), _PROGRESS (thread, manual), _CHECKSUM (0,
+ * 1), _TLS, _NET_DEVICES, _LINK, _FAULTS, _LOG (off, error, warning, info, debug; to standard
+ * error). mesh_config: ASYNCMESH_RENDEZVOUS (url), _RANK and _WORLD_SIZE or the launcher's
+ * (torchrun: MASTER_PORT + 1, since torchrun keeps the port itself; Slurm; Open MPI), _STAGES,
+ * _SECRET or _SECRET_FILE, _RUN_ID, _EXTERNAL_RENDEZVOUS, _BIND_ADDRESS, _ANNOUNCE_ADDRESS,
+ * _PEER_TIMEOUT_MS. Any thread that does not race with setenv. INVALID_ARGUMENT: a variable that
+ * does not parse, named in the text. */
 ASYNCMESH_API asyncmesh_status_t asyncmesh_config_from_env(
     asyncmesh_config_t* config, asyncmesh_mesh_config_t* mesh_config) ASYNCMESH_NOEXCEPT;
 
-/* `config` may be NULL. No concurrent use. UNSUPPORTED: the engine has no medium here. SYSTEM: UCX
- * failed, with its text. */
+/* `config` may be NULL. No concurrent use. UNSUPPORTED: an engine that its tls rules out (rma over
+ * tcp). SYSTEM: no thread or file descriptor. Transports are opened by asyncmesh_mesh_join. */
 ASYNCMESH_API asyncmesh_status_t asyncmesh_context_create(
     const asyncmesh_config_t* config, asyncmesh_context_t** context_out) ASYNCMESH_NOEXCEPT;
 /* Drops the caller's reference; children that still exist keep the context alive. No concurrent
@@ -203,7 +208,8 @@ typedef struct asyncmesh_event {
 } asyncmesh_event_t;
 /* The one place where a pipeline waits: blocks until something is ready or `timeout_ns`. Peer
  * events come once each; PORT_READY is level-triggered. OK with *count_out >= 1, or TIMEOUT with
- * nothing. Capacity >= 1. One caller at a time. */
+ * nothing. Capacity >= 1. One caller at a time, on the thread that uses the ports: it looks at
+ * every open port as its caller would. */
 ASYNCMESH_API asyncmesh_status_t asyncmesh_context_poll(asyncmesh_context_t* context,
                                                         asyncmesh_event_t* events,
                                                         uint32_t capacity, uint32_t* count_out,
@@ -230,12 +236,11 @@ ASYNCMESH_API asyncmesh_status_t asyncmesh_describe(asyncmesh_context_t* context
                                                     uint64_t capacity,
                                                     uint64_t* need_out) ASYNCMESH_NOEXCEPT;
 
-/* ---- Mesh
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Mesh ---- */
 
-/* One mesh per context. Blocks until all ranks are there. TIMEOUT names the missing ranks; REFUSED:
- * wrong secret; MISMATCH: what differs; SYSTEM: address or port. No concurrent use. */
+/* One mesh per context; opens its transports, then blocks until all ranks are there. TIMEOUT names
+ * the missing ranks; REFUSED: wrong secret; MISMATCH: what differs; UNSUPPORTED: the engine has no
+ * medium here; SYSTEM: address, port, or UCX, with its text. No concurrent use. */
 ASYNCMESH_API asyncmesh_status_t
 asyncmesh_mesh_join(asyncmesh_context_t* context, const asyncmesh_mesh_config_t* config,
                     int64_t timeout_ns, asyncmesh_mesh_t** mesh_out) ASYNCMESH_NOEXCEPT;
@@ -269,17 +274,16 @@ typedef struct asyncmesh_peer_info {
 ASYNCMESH_API asyncmesh_status_t asyncmesh_mesh_peer(asyncmesh_mesh_t* mesh, uint32_t rank,
                                                      asyncmesh_peer_info_t* info_out)
     ASYNCMESH_NOEXCEPT; /* any thread */
-/* Says goodbye and waits until what was sent has been received (or the timeout): peers report
- * PEER_LEFT, not a loss. No concurrent use. Afterwards ports and averagers of this mesh answer
- * CANCELED. */
+/* Waits until what was sent has been received (or the timeout), then says goodbye: peers report
+ * PEER_LEFT, not a loss. Finish averagers first: who leaves takes the rounds that others still wait
+ * for with it. TIMEOUT: left, but something was not received. No concurrent use. Afterwards ports
+ * and averagers of this mesh answer CANCELED. */
 ASYNCMESH_API asyncmesh_status_t asyncmesh_mesh_leave(asyncmesh_mesh_t* mesh,
                                                       int64_t timeout_ns) ASYNCMESH_NOEXCEPT;
 ASYNCMESH_API void asyncmesh_mesh_destroy(asyncmesh_mesh_t* mesh)
     ASYNCMESH_NOEXCEPT; /* without leave: peers see a loss */
 
-/* ---- Region: a parameter table
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- Region: a parameter table ---- */
 
 typedef uint32_t asyncmesh_dtype_t;
 enum {
@@ -311,8 +315,7 @@ ASYNCMESH_API asyncmesh_status_t asyncmesh_region_rebind(asyncmesh_region_t* reg
                                                          uint32_t tensor_count) ASYNCMESH_NOEXCEPT;
 ASYNCMESH_API void asyncmesh_region_destroy(asyncmesh_region_t* region) ASYNCMESH_NOEXCEPT;
 
-/* ---- Averager: sparse asynchronous averaging with delay and EMA correction
- * ------------------------------------------------------ */
+/* ---- Averager: sparse asynchronous averaging with delay and EMA correction ---- */
 
 enum {
   ASYNCMESH_RULE_AVERAGE = 0,
@@ -431,8 +434,7 @@ ASYNCMESH_API asyncmesh_status_t asyncmesh_averager_load(asyncmesh_averager_t* a
                                                          uint64_t size) ASYNCMESH_NOEXCEPT;
 ASYNCMESH_API void asyncmesh_averager_destroy(asyncmesh_averager_t* averager) ASYNCMESH_NOEXCEPT;
 
-/* ---- Optimiser: NAdamW, look-ahead (4.3)
- * ----------------------------------------------------------------------------------------- */
+/* ---- Optimiser: NAdamW, look-ahead (4.3) ---- */
 
 typedef struct asyncmesh_optimiser_config {
   uint32_t struct_size;
@@ -474,8 +476,7 @@ ASYNCMESH_API asyncmesh_status_t asyncmesh_optimiser_load(asyncmesh_optimiser_t*
                                                           uint64_t size) ASYNCMESH_NOEXCEPT;
 ASYNCMESH_API void asyncmesh_optimiser_destroy(asyncmesh_optimiser_t* optimiser) ASYNCMESH_NOEXCEPT;
 
-/* ---- Stage: the order of forwards, backwards and updates of one pipeline stage
- * ----------------------------------------------------- */
+/* ---- Stage: the order of forwards, backwards and updates of one pipeline stage ---- */
 
 enum {
   ASYNCMESH_STAGE_OPPORTUNISTIC = 0,
@@ -523,9 +524,7 @@ ASYNCMESH_API asyncmesh_status_t asyncmesh_stage_next(
     asyncmesh_stage_t* stage, uint32_t ready, asyncmesh_action_t* action_out) ASYNCMESH_NOEXCEPT;
 ASYNCMESH_API void asyncmesh_stage_destroy(asyncmesh_stage_t* stage) ASYNCMESH_NOEXCEPT;
 
-/* ---- Port: channel or mailbox
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- Port: channel or mailbox ---- */
 
 enum { ASYNCMESH_PORT_CHANNEL_OUT = 0, ASYNCMESH_PORT_CHANNEL_IN = 1, ASYNCMESH_PORT_MAILBOX = 2 };
 typedef struct asyncmesh_port_config {
