@@ -30,9 +30,7 @@ class ByteWriter {
   void i64(int64_t value) { put(value); }
   void f32(float value) { put(value); }
   void f64(double value) { put(value); }
-  void raw(std::span<const std::byte> bytes) {
-    out_.insert(out_.end(), bytes.begin(), bytes.end());
-  }
+  void raw(std::span<const std::byte> bytes) { append(bytes.data(), bytes.size()); }
   // A 32-bit length, then the bytes.
   void blob(std::span<const std::byte> bytes) {
     u32(static_cast<uint32_t>(bytes.size()));
@@ -44,10 +42,9 @@ class ByteWriter {
   template <typename T>
   void put(T value) {
     static_assert(std::is_arithmetic_v<T>);
-    const size_t at = out_.size();
-    out_.resize(at + sizeof value);
-    std::memcpy(out_.data() + at, &value, sizeof value);
+    append(&value, sizeof value);
   }
+  void append(const void* data, size_t bytes);
 
   std::vector<std::byte>& out_;
 };
