@@ -87,7 +87,6 @@ class Ranks:
     def __exit__(self, *_):
         for process in self.processes:
             if process.is_alive():
-                self.signal(process, signal.SIGCONT)
                 process.kill()
         for process in self.processes:
             process.join(10)
