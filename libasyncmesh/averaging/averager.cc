@@ -58,9 +58,8 @@ Status check_mailboxes(const AveragerConfig& config, const Partition& partition,
   if (parts.rounds.payload_bytes() < 4 || parts.means.payload_bytes() < 4) {
     return invalid("a mailbox takes no value");
   }
-  const uint64_t slots =
-      (uint64_t{config.window} + 2) *
-      pieces_of(partition.max_elements(), config.encoding, parts.rounds.payload_bytes());
+  const uint64_t slots = round_slots(
+      config, pieces_of(partition.max_elements(), config.encoding, parts.rounds.payload_bytes()));
   if (parts.rounds.size() > 1 && parts.rounds.port().config().slots < slots) {
     return invalid(fmt::format("the rounds' mailbox has {} slots, {} are needed",
                                parts.rounds.port().config().slots, slots));
@@ -115,8 +114,9 @@ Averager::Averager(const AveragerConfig& config, Partition partition, const Aver
     ema_.resize(partition_.elements(), 0.0F);
     visited_.resize((partition_.blocks() + 63) / 64, 0);
   }
-  stats_.margin = stability_margin(config_.rule, config_.momentum_first, config_.scale,
-                                   worst_q(config_, partition_.parts()));
+  worst_limit_ = stability_limit(config_, partition_.parts(), worst_delay(config_));
+  stats_.margin = stability_margin(loop_gain(config_.rule, config_.momentum_first, config_.scale),
+                                   worst_limit_);
 }
 
 Status Averager::rebind(std::span<const TensorView> tensors) {

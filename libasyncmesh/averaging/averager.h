@@ -1,6 +1,6 @@
-// The averager: keeps the replicas of a parameter table together by averaging a small rotating part
-// of it per call, without waiting for anyone (opportunistic mode) or exactly `window` calls late
-// (deterministic mode).
+// The averager: keeps the replicas of a parameter table together by averaging a small part of it
+// per call (rotating, or drawn at random), without waiting for anyone (opportunistic mode) or
+// exactly `window` calls late (deterministic mode).
 //
 // A round: sample a subset (snapshot), post it to all members, later, when the frames of all
 // members are there, average them in member order and apply a rule that keeps what was learnt in
@@ -133,7 +133,7 @@ class Averager {
   bool average(const Round& round);
   uint64_t average_pieces(const Round& round);
   void apply(const Round& round, const CallArgs& args);
-  float momentum(uint64_t q, double progress);
+  float momentum(uint64_t delay, double progress);
   void retire(bool used);
 
   // averager_mean.cc
@@ -164,9 +164,12 @@ class Averager {
   std::vector<uint64_t> visited_;  // kEma: one bit per block
 
   uint64_t next_round_ = 0;
-  uint64_t calls_ = 0;    // completed; the number of the one in progress
-  bool posted_ = false;   // deterministic: this call's round is posted, the due one is awaited
-  bool written_ = false;  // a round has been written since the start of the training
+  uint64_t calls_ = 0;        // completed; the number of the one in progress
+  bool posted_ = false;       // deterministic: this call's round is posted, the due one is awaited
+  bool written_ = false;      // something has been written since the start of the training
+  double worst_limit_ = 2.0;  // of the gain, at the worst delay of the setting
+  double guarded_momentum_ = 0;  // for the largest delay seen
+  uint64_t delay_ = 0;           // the largest seen
   Phase phase_ = Phase::kOpen;
   bool finish_posted_ = false;
   Rank lost_rank_ = 0;

@@ -121,23 +121,26 @@ bool Averager::average(const Round& round) {
   return true;
 }
 
-float Averager::momentum(uint64_t q, double progress) {
+float Averager::momentum(uint64_t delay, double progress) {
   const double scheduled = momentum_at(
       {.first = config_.momentum_first, .last = config_.momentum_last, .warm_up = config_.warm_up},
       progress);
-  stats_.q = std::max(stats_.q, q);
+  if (delay > delay_) {
+    delay_ = delay;
+    stats_.q = writes_between(config_, partition_.parts(), delay);
+    guarded_momentum_ = guarded_momentum(stability_limit(config_, partition_.parts(), delay));
+  }
   double used = scheduled;
   if (config_.rule == kernels::Rule::kEma && config_.mode == AveragingMode::kOpportunistic) {
-    used = std::max(scheduled, guarded_momentum(stats_.q));
+    used = std::max(scheduled, guarded_momentum_);
     if (used > scheduled) ++stats_.momentum_raised;
   }
-  stats_.margin =
-      stability_margin(config_.rule, used, config_.scale, worst_q(config_, partition_.parts()));
+  stats_.margin = stability_margin(loop_gain(config_.rule, used, config_.scale), worst_limit_);
   return static_cast<float>(used);
 }
 
 void Averager::apply(const Round& round, const CallArgs& args) {
-  const uint64_t between = stats_.rounds_applied - round.writes_before;
+  const uint64_t delay = stats_.rounds_applied - round.writes_before;
   const bool ema = config_.rule == kernels::Rule::kEma;
   // The published code gives the full drift to the first subset that it ever writes, and to no
   // other.
@@ -145,14 +148,14 @@ void Averager::apply(const Round& round, const CallArgs& args) {
       config_.init == EmaInit::kFirstVisit || (config_.init == EmaInit::kParity && !written_);
   kernels_.apply(partition_.tensor_data(), partition_.tensor_count(), round.subset,
                  {.rule = config_.rule,
-                  .momentum = momentum(between / partition_.parts(), args.progress),
+                  .momentum = momentum(delay, args.progress),
                   .scale = static_cast<float>(config_.scale),
                   .first_visit_full = full,
                   .lossless = kernels::lossless(config_.encoding)},
                  round.snapshot, mean_.data(), round.own, config_.encoding,
                  ema ? ema_.data() : nullptr, ema ? visited_.data() : nullptr, args.mirror,
                  nullptr);
-  written_ = true;
+  written_ = written_ || round.elements > 0;
   ++stats_.rounds_applied;
   ++result_.applied;
   result_.age_rounds = next_round_ - 1 - round.number;

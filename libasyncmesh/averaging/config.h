@@ -11,16 +11,20 @@ namespace asyncmesh {
 
 enum class AveragingMode : uint32_t { kOpportunistic = 0, kDeterministic = 1 };
 enum class EmaInit : uint32_t { kFirstVisit = 0, kZero = 1, kParity = 2 };
+// Which blocks a round takes. kRotation: part k % N of a partition, every block once in N rounds.
+// kRandom: every block with probability `fraction`, independently in each round.
+enum class Selection : uint32_t { kRotation = 0, kRandom = 1 };
 enum class Redraw : uint32_t { kEveryCycle = 0, kFixed = 1 };
 
 struct AveragerConfig {
+  Selection selection = Selection::kRotation;
   double fraction = 0.05;     // p in (0, 1]; N = min(ceil(1 / p), blocks of the table)
   uint32_t granularity = 64;  // elements per block
   kernels::Rule rule = kernels::Rule::kEma;
   EmaInit init = EmaInit::kFirstVisit;
   AveragingMode mode = AveragingMode::kOpportunistic;
   uint32_t window = 10;  // W; deterministic: tau, the exact delay in calls (0: within the call)
-  Redraw redraw = Redraw::kEveryCycle;
+  Redraw redraw = Redraw::kEveryCycle;  // kRotation; kRandom draws in every round
   uint64_t seed = 0;  // of the permutations; the same on all members. 0 with kFixed: the identity
   uint64_t group_key = 0;  // mixed into the seed
   kernels::Encoding encoding = kernels::Encoding::kFloat32;
@@ -69,8 +73,9 @@ struct AveragerStats {
   Nanoseconds time_ns = 0;        // inside calls, waiting included; without means
   Nanoseconds wait_ns = 0;        // blocked inside calls
   Nanoseconds mean_ns = 0;        // inside means, finish included
-  uint64_t q = 0;       // writes to a coordinate between sampling and applying, largest seen
-  double margin = 1.0;  // (limit - gain) / limit at the worst q of the setting; see stability.h
+  uint64_t q = 0;  // writes to a coordinate between sampling and applying, largest seen; kRandom:
+                   // the mean number of them at the largest delay seen, rounded up
+  double margin = 1.0;  // (limit - gain) / limit at the worst delay of the setting: stability.h
 };
 
 }  // namespace asyncmesh

@@ -36,6 +36,7 @@ uint64_t group_fingerprint(std::span<const TensorIdentity> tensors, uint32_t mem
   Hash hash;
   hash.add(table_fingerprint(tensors));
   hash.add(members);
+  hash.add(static_cast<uint64_t>(config.selection));
   hash.add(std::bit_cast<uint64_t>(config.fraction));
   hash.add(config.granularity);
   hash.add(static_cast<uint64_t>(config.rule));

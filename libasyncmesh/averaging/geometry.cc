@@ -13,15 +13,21 @@ namespace {
 constexpr uint64_t kMaxSlots = 1ULL << 20;
 constexpr uint32_t kMeanSlots = 8;  // frames of a mean in flight: enough to hide a round trip
 
+// Pieces of equal size: slots of the largest size would lie half empty where little is left over.
 uint32_t payload_for(uint64_t bytes) {
-  const uint64_t padded = std::max<uint64_t>(64, (bytes + 63) & ~uint64_t{63});
-  return static_cast<uint32_t>(std::min<uint64_t>(padded, kMaxPieceBytes));
+  const uint64_t pieces = std::max<uint64_t>(1, (bytes + kMaxPieceBytes - 1) / kMaxPieceBytes);
+  const uint64_t payload = (bytes + pieces - 1) / pieces;
+  return static_cast<uint32_t>(std::max<uint64_t>(64, (payload + 63) & ~uint64_t{63}));
 }
 
 }  // namespace
 
 uint64_t values_per_piece(kernels::Encoding encoding, uint32_t payload_bytes) noexcept {
   return payload_bytes / kernels::encoded_bytes(encoding, 1);
+}
+
+uint64_t round_slots(const AveragerConfig& config, uint32_t pieces) noexcept {
+  return (2 * uint64_t{config.window} + 2) * pieces;
 }
 
 uint32_t pieces_of(uint64_t count, kernels::Encoding encoding, uint32_t payload_bytes) noexcept {
@@ -39,7 +45,7 @@ Result<AveragerGeometry> averager_geometry(const AveragerConfig& config,
   AveragerGeometry geometry;
   geometry.rounds.payload_bytes = payload_for(kernels::encoded_bytes(config.encoding, most));
   geometry.pieces = pieces_of(most, config.encoding, geometry.rounds.payload_bytes);
-  const uint64_t slots = (uint64_t{config.window} + 2) * geometry.pieces;
+  const uint64_t slots = round_slots(config, geometry.pieces);
   if (slots > kMaxSlots) {
     return Status(Code::kTooLarge,
                   fmt::format("{} frames per round and a window of {} need {} slots per lane",

@@ -23,11 +23,17 @@ struct AveragerGeometry {
   uint32_t pieces = 0;  // frames per round, at most
 };
 
-// Rounds: (window + 2) x pieces slots, the rounds that a member may have open and the one that it
-// starts while its own are being released. InvalidArgument for a table or config that
-// Partition::create refuses, TooLarge for more slots than a lane can number.
+// The frames of a round are equal in size but for the last one. Slots: see round_slots.
+// InvalidArgument for a table or config that Partition::create refuses, TooLarge for more slots
+// than a lane can number.
 Result<AveragerGeometry> averager_geometry(const AveragerConfig& config,
                                            std::span<const kernels::TensorView> tensors);
+
+// Slots of a lane of rounds: 2 (W + 1) rounds, so that whatever the latency the window is what
+// limits the rounds in flight, and not the credit, which comes back a round trip late. A member
+// that starts round k has resolved round k - W - 1, so the others have posted that one; and when
+// they did, they had resolved round k - 2 W - 2. Rounds k - 2 W - 1 to k may be unreleased.
+uint64_t round_slots(const AveragerConfig& config, uint32_t pieces) noexcept;
 
 // Frames that `count` values take with `payload_bytes` each.
 uint32_t pieces_of(uint64_t count, kernels::Encoding encoding, uint32_t payload_bytes) noexcept;

@@ -26,7 +26,8 @@ Result<Partition> Partition::create(const AveragerConfig& config,
 
   Partition partition;
   partition.granularity_ = config.granularity;
-  partition.redraw_ = config.redraw;
+  partition.random_ = config.selection == Selection::kRandom;
+  partition.redraw_ = partition.random_ ? Redraw::kEveryCycle : config.redraw;
   partition.seed_ = config.seed;
   partition.group_key_ = config.group_key;
   partition.tensors_.assign(tensors.begin(), tensors.end());
@@ -48,8 +49,14 @@ Result<Partition> Partition::create(const AveragerConfig& config,
     }
   }
   if (partition.elements_ == 0) return Status(Code::kInvalidArgument, "the table has no element");
-  partition.parts_ = parts_of(config.fraction, partition.blocks_);
-  const uint64_t most_blocks = (partition.blocks_ + partition.parts_ - 1) / partition.parts_;
+  uint64_t most_blocks = 0;
+  if (partition.random_) {
+    partition.size_ = Binomial(partition.blocks_, config.fraction);
+    most_blocks = partition.size_.most();
+  } else {
+    partition.parts_ = parts_of(config.fraction, partition.blocks_);
+    most_blocks = (partition.blocks_ + partition.parts_ - 1) / partition.parts_;
+  }
   partition.max_elements_ = std::min(most_blocks * granularity, partition.elements_);
   return partition;
 }
@@ -63,32 +70,34 @@ uint64_t Partition::key_of(uint64_t cycle) const {
 }
 
 kernels::Subset Partition::subset(uint64_t round) const {
-  return {.key = key_of(round / parts_),
+  const uint64_t key = key_of(round / parts_);
+  return {.key = key,
           .blocks = blocks_,
           .parts = parts_,
           .part = static_cast<uint32_t>(round % parts_),
-          .granularity = granularity_};
+          .granularity = granularity_,
+          .limit = random_ ? size_.draw(mix(key, round)) : UINT64_MAX};
 }
 
 uint64_t Partition::elements_of(const kernels::Subset& subset) const {
-  const uint64_t blocks = (blocks_ - subset.part + parts_ - 1) / parts_;
-  uint64_t elements = blocks * granularity_;
+  uint64_t elements = kernels::subset_blocks(subset) * granularity_;
   for (const Tail& tail : tails_) {
-    if (kernels::permute(subset.key, blocks_, tail.block) % parts_ == subset.part) {
-      elements -= tail.missing;
-    }
+    const uint64_t position = kernels::permute(subset.key, blocks_, tail.block);
+    if (kernels::in_subset(subset, position)) elements -= tail.missing;
   }
   return elements;
 }
 
 void Partition::part_of_elements(uint64_t cycle, uint32_t* parts_out) const {
-  const uint64_t key = key_of(cycle);
+  const kernels::Subset first = subset(cycle * parts_);
   for (const kernels::TensorView& tensor : tensors_) {
     uint64_t block = tensor.first_block;
     for (uint64_t done = 0; done < tensor.count; ++block) {
       const uint64_t count = std::min<uint64_t>(granularity_, tensor.count - done);
-      parts_out = std::fill_n(
-          parts_out, count, static_cast<uint32_t>(kernels::permute(key, blocks_, block) % parts_));
+      const uint64_t position = kernels::permute(first.key, blocks_, block);
+      const bool taken = position / parts_ < first.limit;
+      parts_out =
+          std::fill_n(parts_out, count, taken ? static_cast<uint32_t>(position % parts_) : kNoPart);
       done += count;
     }
   }

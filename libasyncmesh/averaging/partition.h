@@ -1,10 +1,15 @@
-// The rotating partition: which blocks of a parameter table belong to which round.
+// Which blocks of a parameter table belong to which round.
 //
 // A table is a list of tensors. Blocks of `granularity` consecutive elements never cross tensors
-// and are numbered over the whole table. N = min(ceil(1 / fraction), blocks) parts; round k uses
-// part k % N of cycle k / N. Every cycle draws a new keyed permutation (or all share one), a pure
-// function of (seed, group key, cycle): every member derives the same subsets without talking.
-// With one element per block and one table per tensor this is the partition of the published code.
+// and are numbered over the whole table. Subsets are a pure function of (seed, group key, round):
+// every member derives the same ones without talking.
+//
+// Rotation: N = min(ceil(1 / fraction), blocks) parts; round k uses part k % N of cycle k / N.
+// Every cycle draws a new keyed permutation (or all share one). With one element per block and one
+// table per tensor this is the partition of the published code.
+//
+// Random: each block is in each round with probability `fraction`, independently. A round is a
+// cycle by itself (N = 1), of which the part takes as many blocks as were drawn: maybe none.
 //
 // Immutable after construction but for `rebind`. Threads: const functions from any thread.
 #pragma once
@@ -13,6 +18,7 @@
 #include <span>
 #include <vector>
 
+#include "averaging/binomial.h"
 #include "averaging/config.h"
 #include "base/status.h"
 #include "kernels/kernels.h"
@@ -30,7 +36,7 @@ class Partition {
   static Result<Partition> create(const AveragerConfig& config,
                                   std::span<const kernels::TensorView> tensors);
 
-  uint32_t parts() const { return parts_; }        // N
+  uint32_t parts() const { return parts_; }        // N; 1 when random
   uint64_t blocks() const { return blocks_; }      // in the table
   uint64_t elements() const { return elements_; }  // in the table
   std::span<const kernels::TensorView> tensors() const { return tensors_; }
@@ -40,9 +46,10 @@ class Partition {
   kernels::Subset subset(uint64_t round) const;
   // Elements of a subset; O(tensors), where walking its blocks would be O(blocks / N).
   uint64_t elements_of(const kernels::Subset& subset) const;
-  uint64_t max_elements() const { return max_elements_; }  // no part has more
-  // The part number of every element of the table, in table order, in cycle `cycle`.
-  // `parts_out` has elements() entries.
+  uint64_t max_elements() const { return max_elements_; }  // no subset has more
+  // The part number of every element of the table, in table order, in cycle `cycle`; kNoPart where
+  // no round of the cycle takes it (random only). `parts_out` has elements() entries.
+  static constexpr uint32_t kNoPart = UINT32_MAX;
   void part_of_elements(uint64_t cycle, uint32_t* parts_out) const;
 
   // Follows tensors that moved. InvalidArgument unless number and counts are the same.
@@ -65,6 +72,8 @@ class Partition {
   uint32_t parts_ = 1;
   uint32_t granularity_ = 1;
   Redraw redraw_ = Redraw::kEveryCycle;
+  bool random_ = false;
+  Binomial size_;  // random: of a subset, in blocks
 };
 
 }  // namespace asyncmesh

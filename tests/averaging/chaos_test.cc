@@ -21,6 +21,7 @@ struct Chaos {
     config.encoding = static_cast<kernels::Encoding>(random.below(3));
     config.momentum_first = config.momentum_last = 0.9;
     if (config.rule == kernels::Rule::kDelta) config.window = 1;
+    if (random.below(3) == 0) config.selection = Selection::kRandom;
     size = static_cast<uint32_t>(2 + random.below(4));
     replicas = std::make_unique<Replicas>(size, config, std::vector<uint64_t>{37, 5, 64},
                                           Replicas::Options{.payload_bytes = 32});

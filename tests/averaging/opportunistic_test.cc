@@ -142,6 +142,58 @@ TEST(Opportunistic, ReplicasComeTogetherWhenStepsStop) {
   }
 }
 
+TEST(Opportunistic, RandomSubsetsBringReplicasTogetherToo) {
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    CounterRandom random(seed);
+    AveragerConfig config = opportunistic(Rule::kEma, 0.2, 6);
+    config.selection = Selection::kRandom;
+    config.seed = seed;
+    config.granularity = 2;
+    Replicas replicas(3, config, {30, 3, 17}, {.payload_bytes = 16});
+    for (uint32_t r = 0; r < 3; ++r) {
+      replicas.add(r, [&](uint64_t) { return static_cast<float>(random.uniform()); });
+    }
+    for (int i = 0; i < 1500; ++i) {
+      const auto r = static_cast<uint32_t>(random.below(3));
+      ASSERT_LE(replicas.call(r, {}).open, 6U);
+      if (random.below(3) == 0) replicas.pump();
+    }
+    for (uint64_t i = 0; i < 50; ++i) {
+      for (uint32_t r = 1; r < 3; ++r) {
+        ASSERT_NEAR(replicas.weights(r)[i], replicas.weights(0)[i], 1e-4) << seed;
+      }
+    }
+    EXPECT_EQ(replicas.averager(0).stats().frames_discarded, 0U);
+    EXPECT_LE(replicas.averager(0).stats().q, 1U);
+  }
+}
+
+// Most rounds of three elements at 5 % are empty. They are rounds all the same.
+TEST(Opportunistic, RoundsWithoutAnElementComeAndGo) {
+  AveragerConfig config = opportunistic(Rule::kAverage, 0.05, 2);
+  config.selection = Selection::kRandom;
+  Replicas replicas(2, config, {3});
+  replicas.weights(0) = {2.0F, 2.0F, 2.0F};
+  for (int call = 0; call < 400; ++call) {
+    for (uint32_t r = 0; r < 2; ++r) EXPECT_EQ(replicas.call(r, {}).skipped, 0U);
+    replicas.pump();
+  }
+  EXPECT_EQ(replicas.averager(0).stats().rounds_applied, 399U);
+  EXPECT_EQ(replicas.weights(0), (std::vector<float>{1.0F, 1.0F, 1.0F}));
+  EXPECT_LT(replicas.averager(0).stats().bytes_posted, 400U * 3 * 4 / 10);
+}
+
+// Credit comes back a round trip late: twice the window in rounds is on the way or waiting for it.
+TEST(Opportunistic, AtALatencyOfOneWindowEveryCallStartsARound) {
+  constexpr uint32_t kWindow = 10;
+  Replicas replicas(2, opportunistic(Rule::kEma, 0.05, kWindow), {100});
+  for (uint32_t call = 1; call <= 20 * kWindow; ++call) {
+    for (uint32_t r = 0; r < 2; ++r) ASSERT_EQ(replicas.call(r, {}).skipped, 0U) << call;
+    if (call % kWindow == 0) replicas.pump();
+  }
+  EXPECT_EQ(replicas.averager(0).stats().rounds_applied, 19U * kWindow);
+}
+
 TEST(Opportunistic, TheGuardRaisesTheMomentumWhenQGrows) {
   AveragerConfig config = opportunistic(Rule::kEma, 0.3, 9);  // N = 4, q up to 2
   Replicas replicas(2, config, {40});
@@ -296,8 +348,9 @@ TEST(Opportunistic, LossyRoundsStillBringReplicasTogether) {
   }
 }
 
-TEST(Opportunistic, ACallAllocatesNothingAfterWarmUp) {
+void expect_no_allocation(Selection selection) {
   AveragerConfig config = opportunistic(Rule::kEma, 0.05, 4);
+  config.selection = selection;
   config.granularity = 64;
   config.redraw = Redraw::kEveryCycle;
   Replicas replicas(3, config, {5000, 77, 300}, {.payload_bytes = 256});
@@ -317,6 +370,11 @@ TEST(Opportunistic, ACallAllocatesNothingAfterWarmUp) {
   }
   EXPECT_EQ(guard.in_thread(), 0U);
   EXPECT_GT(replicas.averager(0).stats().rounds_applied, 190U);
+}
+
+TEST(Opportunistic, ACallAllocatesNothingAfterWarmUp) {
+  expect_no_allocation(Selection::kRotation);
+  expect_no_allocation(Selection::kRandom);
 }
 
 }  // namespace

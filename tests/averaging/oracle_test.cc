@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 
 #include "averaging/replicas.h"
 #include "base/random.h"
@@ -112,7 +111,7 @@ TEST(Oracle5, KeepsTheMeanAndEverythingOutsideTheSubset) {
   }
 }
 
-// O-6.
+// O-6; for random subsets see selection_test.cc, as for O-7.
 TEST(Oracle6, RotationReachesConsensusInExactlyNCalls) {
   AveragerConfig config = oracle_config(Rule::kEma, 0.05, 0);
   config.redraw = Redraw::kEveryCycle;
@@ -124,35 +123,6 @@ TEST(Oracle6, RotationReachesConsensusInExactlyNCalls) {
   }
   EXPECT_EQ(consensus_error(replicas), 0.0);
   EXPECT_EQ(replicas.weights(0), replicas.weights(1));
-}
-
-// O-7, the trap that rotation avoids: a subset chosen by magnitude never visits what stays small.
-TEST(Oracle7, MagnitudeSelectionStarvesWhatRotationReaches) {
-  constexpr size_t kElements = 100;
-  Replicas replicas(2, oracle_config(Rule::kAverage, 0.1, 0), {kElements});
-  randomise(replicas, 5);
-  std::vector<std::vector<float>> topk{replicas.weights(0), replicas.weights(1)};
-  const auto error = [&] {
-    double sum = 0;
-    for (size_t i = 0; i < kElements; ++i) sum += std::abs(topk[0][i] - topk[1][i]);
-    return sum;
-  };
-  double after_one = 0;
-  for (int call = 0; call < 10; ++call) {
-    std::vector<size_t> order(kElements);
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      return std::abs(topk[0][a]) > std::abs(topk[0][b]);
-    });
-    for (size_t j = 0; j < kElements / 10; ++j) {
-      const float mean = (topk[0][order[j]] + topk[1][order[j]]) / 2;
-      topk[0][order[j]] = topk[1][order[j]] = mean;
-    }
-    if (call == 2) after_one = error();
-    replicas.call_all({});
-  }
-  EXPECT_GT(error(), 0.5 * after_one);
-  EXPECT_EQ(consensus_error(replicas), 0.0);
 }
 
 // O-8.

@@ -149,6 +149,62 @@ TEST(Partition, CountsTheElementsOfASubset) {
   }
 }
 
+TEST(Partition, RandomRoundsTakeWholeBlocksAndCountThem) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    CounterRandom random(seed);
+    const Table table({random.below(300), 1 + random.below(200), random.below(90), 7});
+    AveragerConfig config =
+        config_of(0.02 + random.uniform() * 0.98, static_cast<uint32_t>(1 + random.below(80)));
+    config.selection = Selection::kRandom;
+    config.seed = seed;
+    const Partition partition = make(config, table);
+    ASSERT_EQ(partition.parts(), 1U);
+    for (uint64_t round = 0; round < 10; ++round) {
+      const kernels::Subset subset = partition.subset(round);
+      const uint64_t elements = partition.elements_of(subset);
+      const std::vector<uint32_t> parts = parts_of(partition, round);
+      ASSERT_EQ(elements, std::count(parts.begin(), parts.end(), 0U));
+      ASSERT_EQ(table.data.size() - elements,
+                std::count(parts.begin(), parts.end(), Partition::kNoPart));
+      ASSERT_EQ(elements, kernels::cpu().subset_elements(partition.tensor_data(),
+                                                         partition.tensor_count(), subset));
+      ASSERT_LE(elements, partition.max_elements());
+    }
+  }
+}
+
+TEST(Partition, RandomRoundsAreFreshAndTheSameOnAllMembers) {
+  const Table one({1000});
+  const Table two({1000});
+  AveragerConfig config = config_of(0.05, 1);
+  config.selection = Selection::kRandom;
+  config.redraw = Redraw::kFixed;  // has no meaning here
+  config.seed = 0;
+  const Partition partition = make(config, one);
+  EXPECT_EQ(parts_of(partition, 4), parts_of(make(config, two), 4));
+  EXPECT_NE(parts_of(partition, 4), parts_of(partition, 5));
+  EXPECT_NE(partition.subset(0).key, 0U);
+  config.group_key = 1;
+  EXPECT_NE(parts_of(partition, 4), parts_of(make(config, two), 4));
+}
+
+TEST(Partition, RandomRoundsOfFractionOneTakeEverything) {
+  const Table table({100, 33});
+  AveragerConfig config = config_of(1.0, 16);
+  config.selection = Selection::kRandom;
+  const Partition partition = make(config, table);
+  EXPECT_EQ(partition.max_elements(), 133U);
+  EXPECT_EQ(partition.elements_of(partition.subset(3)), 133U);
+}
+
+// Mean 1,000 blocks, deviation 31: room for 8 deviations and a few blocks, not for the table.
+TEST(Partition, RandomRoundsHaveRoomForTheLargestSubset) {
+  const Table table({20'000});
+  AveragerConfig config = config_of(0.05, 1);
+  config.selection = Selection::kRandom;
+  EXPECT_EQ(make(config, table).max_elements(), 1000U + 246 + 16);
+}
+
 TEST(Partition, RefusesWhatIsNoTable) {
   const Table table({10});
   const auto code = [](const AveragerConfig& config, const std::vector<TensorView>& tensors) {
@@ -180,10 +236,10 @@ TEST(Geometry, CutsARoundIntoPiecesOfAtMost256KiB) {
   AveragerConfig config = config_of(0.05, 64);
   config.window = 10;
   const AveragerGeometry geometry = averager_geometry(config, table.views).value();
-  EXPECT_EQ(geometry.rounds.payload_bytes, kMaxPieceBytes);
   EXPECT_EQ(geometry.pieces, 4U);  // 200,000 values of 4 bytes
-  EXPECT_EQ(geometry.rounds.slots, 64U);
-  EXPECT_EQ(geometry.means.payload_bytes, kMaxPieceBytes);
+  EXPECT_EQ(geometry.rounds.payload_bytes, 200'000U);
+  EXPECT_EQ(geometry.rounds.slots, 128U);  // 22 rounds
+  EXPECT_LE(geometry.means.payload_bytes, kMaxPieceBytes);
   EXPECT_EQ(geometry.means.slots, 8U);
 }
 
@@ -192,7 +248,7 @@ TEST(Geometry, IsNoLargerThanATinyTableNeeds) {
   const AveragerGeometry geometry = averager_geometry(config_of(0.5, 1), table.views).value();
   EXPECT_EQ(geometry.pieces, 1U);
   EXPECT_EQ(geometry.rounds.payload_bytes, 256U);
-  EXPECT_EQ(geometry.rounds.slots, 16U);
+  EXPECT_EQ(geometry.rounds.slots, 32U);
   EXPECT_EQ(geometry.means.payload_bytes, 448U);
   EXPECT_EQ(geometry.means.slots, 2U);
 }

@@ -41,6 +41,7 @@ Setting draw(CounterRandom& random) {
   setting.payload_bytes =
       static_cast<uint32_t>(random.below(2) == 0 ? 0 : 16 + 4 * random.below(20));
   setting.calls = 60;
+  if (random.below(3) == 0) config.selection = Selection::kRandom;
   return setting;
 }
 

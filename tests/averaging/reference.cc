@@ -60,7 +60,7 @@ void Reference::apply(const Entry& entry, double momentum) {
     }
   }
   for (const uint64_t i : entry.subset) visited_[i] = 1;
-  any_ = true;
+  any_ = any_ || !entry.subset.empty();
 }
 
 void Reference::call(double progress, const std::vector<double>& weights_of_round) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "averaging/fingerprint.h"
@@ -41,8 +42,8 @@ TEST(Schedule, ClampsProgressAndSurvivesDegenerateSettings) {
 
 TEST(Stability, LimitsAreThoseOfTheTable) {
   const std::vector<double> table{2, 1, 0.6180, 0.4450, 0.3473, 0.2846};
-  for (size_t q = 0; q < table.size(); ++q) EXPECT_NEAR(stability_limit(q), table[q], 5e-5);
-  EXPECT_NEAR(stability_limit(10), 0.1495, 5e-5);
+  for (size_t q = 0; q < table.size(); ++q) EXPECT_NEAR(rotation_limit(q), table[q], 5e-5);
+  EXPECT_NEAR(rotation_limit(10), 0.1495, 5e-5);
 }
 
 // The limit against the loop that it is about: y_{k+1} = m y_k + (1 - m) (y_k - y_{k-q}).
@@ -58,8 +59,47 @@ TEST(Stability, LimitSeparatesDecayFromGrowth) {
     return std::abs(y.back()) > 1.0;
   };
   for (size_t q = 0; q <= 8; ++q) {
-    EXPECT_FALSE(grows(stability_limit(q) * 0.98, q)) << q;
-    EXPECT_TRUE(grows(stability_limit(q) * 1.02, q)) << q;
+    EXPECT_FALSE(grows(rotation_limit(q) * 0.98, q)) << q;
+    EXPECT_TRUE(grows(rotation_limit(q) * 1.02, q)) << q;
+  }
+}
+
+// The mean square of a coordinate that is visited with probability p per round, exactly: second
+// moments of the last `delay` + 1 values, moved on round by round.
+bool random_loop_grows(double p, size_t delay, double gain) {
+  const size_t last = delay;
+  std::vector<std::vector<double>> moments(delay + 1, std::vector<double>(delay + 1, 1.0));
+  for (int round = 0; round < 6000; ++round) {
+    auto next = moments;
+    next[0][0] =
+        moments[0][0] - 2 * gain * p * moments[0][last] + gain * gain * p * moments[last][last];
+    for (size_t i = 1; i <= delay; ++i) {
+      next[0][i] = next[i][0] = moments[0][i - 1] - gain * p * moments[last][i - 1];
+      for (size_t j = 1; j <= delay; ++j) next[i][j] = moments[i - 1][j - 1];
+    }
+    moments = next;
+    if (moments[0][0] > 1e9) return true;
+  }
+  return moments[0][0] > 1.0;
+}
+
+TEST(Stability, RandomLimitSeparatesDecayFromGrowthOfTheMeanSquare) {
+  for (const double p : {0.05, 0.3, 0.5, 0.9}) {
+    for (const size_t delay : {0U, 1U, 2U, 5U, 9U}) {
+      const double limit = random_limit(p, delay);
+      EXPECT_FALSE(random_loop_grows(p, delay, limit * 0.97)) << p << " " << delay;
+      EXPECT_TRUE(random_loop_grows(p, delay, limit * 1.03)) << p << " " << delay;
+    }
+  }
+}
+
+TEST(Stability, RandomLimitMeetsTheCasesThatAreKnown) {
+  EXPECT_NEAR(random_limit(0.05, 9), 1.1701, 1e-4);
+  for (const double p : {0.01, 0.5, 1.0}) EXPECT_NEAR(random_limit(p, 0), 2.0, 1e-12);
+  for (const uint64_t delay : {1U, 2U, 10U, 1000U}) {
+    EXPECT_NEAR(random_limit(1.0, delay), rotation_limit(delay), 1e-12);
+    EXPECT_LT(random_limit(0.3, delay), random_limit(0.2, delay));
+    EXPECT_LT(random_limit(0.3, delay + 1), random_limit(0.3, delay));
   }
 }
 
@@ -106,12 +146,41 @@ TEST(Stability, DeltaIsMarginalWithOneWriteBetween) {
 TEST(Stability, AverageIsAlwaysStable) {
   EXPECT_TRUE(
       check_stability(setting(Rule::kAverage, AveragingMode::kOpportunistic, 1000), 1).ok());
-  EXPECT_EQ(stability_margin(Rule::kAverage, 0.0, 1.0, 50), 1.0);
+  EXPECT_EQ(stability_margin(loop_gain(Rule::kAverage, 0.0, 1.0), rotation_limit(50)), 1.0);
+}
+
+TEST(Stability, RandomSubsetsAreJudgedByTheirMeanSquare) {
+  const auto code = [](Rule rule, double fraction, uint32_t window) {
+    AveragerConfig config = setting(rule, AveragingMode::kOpportunistic, window);
+    config.selection = Selection::kRandom;
+    config.fraction = fraction;
+    return check_stability(config, 1).code();
+  };
+  EXPECT_EQ(code(Rule::kEma, 0.05, 10), Code::kOk);
+  EXPECT_EQ(code(Rule::kDelta, 0.05, 10), Code::kOk);
+  EXPECT_EQ(code(Rule::kDelta, 0.05, 20), Code::kInvalidArgument);
+  EXPECT_EQ(code(Rule::kEma, 0.2, 10), Code::kOk);
+  EXPECT_EQ(code(Rule::kEma, 0.3, 10), Code::kInvalidArgument);
+  EXPECT_EQ(code(Rule::kEma, 1.0, 1), Code::kOk);
+}
+
+TEST(Stability, TheTextNamesTheLargestWindowOfRandomSubsets) {
+  AveragerConfig config = setting(Rule::kEma, AveragingMode::kDeterministic, 50);
+  config.selection = Selection::kRandom;
+  const std::string text = check_stability(config, 1).text();
+  EXPECT_NE(text.find("random subsets of 0.05"), std::string::npos) << text;
+  EXPECT_NE(text.find("q = 3 writes"), std::string::npos) << text;
+  const auto at = text.find("window of at most ");
+  ASSERT_NE(at, std::string::npos) << text;
+  config.window = static_cast<uint32_t>(std::stoul(text.substr(at + 18)));
+  EXPECT_TRUE(check_stability(config, 1).ok());
+  ++config.window;
+  EXPECT_FALSE(check_stability(config, 1).ok());
 }
 
 TEST(Stability, TheTextGivesTheRemedy) {
   const Status status = check_stability(setting(Rule::kEma, AveragingMode::kOpportunistic, 10), 1);
-  EXPECT_NE(status.text().find("window of at most 1"), std::string::npos) << status.text();
+  EXPECT_NE(status.text().find("window of at most 3"), std::string::npos) << status.text();
   EXPECT_NE(status.text().find("momentum_first >= 0.9"), std::string::npos) << status.text();
 }
 
@@ -140,6 +209,7 @@ TEST(Fingerprint, ChangesWithEverythingThatMustAgree) {
     change(other);
     return group_fingerprint(table, 2, other) != base;
   };
+  EXPECT_TRUE(changed([](AveragerConfig& c) { c.selection = Selection::kRandom; }));
   EXPECT_TRUE(changed([](AveragerConfig& c) { c.fraction = 0.1; }));
   EXPECT_TRUE(changed([](AveragerConfig& c) { c.granularity = 1; }));
   EXPECT_TRUE(changed([](AveragerConfig& c) { c.rule = Rule::kDelta; }));
