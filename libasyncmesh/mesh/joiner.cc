@@ -46,7 +46,7 @@ Result<JoinedMesh> Joiner::run(Identity self, const Digest& key, Nanoseconds dea
 }
 
 void Joiner::reset() {
-  if (rendezvous_ && rendezvous_->established()) last_seen_ = progress_text();
+  if (rendezvous_ && rendezvous_->authenticated()) last_seen_ = progress_text();
   links_->reset();
   rendezvous_.reset();
   present_.reset();
