@@ -46,7 +46,7 @@ target_compile_options(asyncmesh_warnings INTERFACE
 # Inlined at -O3, g++ 12 finds impossible sizes inside the growth of vectors and strings (GCC bugs 105329, 105651, 107852).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(asyncmesh_warnings INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:-Wno-array-bounds -Wno-stringop-overflow -Wno-restrict>)
+    $<$<COMPILE_LANGUAGE:CXX>:-Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict>)
 endif()
 if(ASYNCMESH_SANITIZE) # with frame pointers for whole stacks, and an exit status for every finding
   target_compile_options(asyncmesh_warnings INTERFACE
