@@ -21,6 +21,8 @@ static_assert(ASYNCMESH_MODE_OPPORTUNISTIC == static_cast<int>(AveragingMode::kO
 static_assert(ASYNCMESH_MODE_DETERMINISTIC == static_cast<int>(AveragingMode::kDeterministic));
 static_assert(ASYNCMESH_REDRAW_EVERY_CYCLE == static_cast<int>(Redraw::kEveryCycle));
 static_assert(ASYNCMESH_REDRAW_NEVER == static_cast<int>(Redraw::kFixed));
+static_assert(ASYNCMESH_SELECTION_ROTATION == static_cast<int>(Selection::kRotation));
+static_assert(ASYNCMESH_SELECTION_RANDOM == static_cast<int>(Selection::kRandom));
 static_assert(ASYNCMESH_FLOAT32 == static_cast<int>(kernels::Encoding::kFloat32));
 static_assert(ASYNCMESH_BFLOAT16 == static_cast<int>(kernels::Encoding::kBfloat16));
 static_assert(ASYNCMESH_FLOAT16 == static_cast<int>(kernels::Encoding::kFloat16));
@@ -42,7 +44,10 @@ Status read_config(const asyncmesh_averager_config_t* theirs, core::AveragerRequ
   ASYNCMESH_RETURN_IF_ERROR(in_range("mode", mine.mode, ASYNCMESH_MODE_DETERMINISTIC));
   ASYNCMESH_RETURN_IF_ERROR(in_range("redraw", mine.redraw, ASYNCMESH_REDRAW_NEVER));
   ASYNCMESH_RETURN_IF_ERROR(in_range("wire", mine.wire, ASYNCMESH_FLOAT16));
+  ASYNCMESH_RETURN_IF_ERROR(in_range("selection", mine.selection, ASYNCMESH_SELECTION_RANDOM));
+  ASYNCMESH_RETURN_IF_ERROR(in_range("reserved", mine.reserved, 0));
   AveragerConfig& config = out->config;
+  config.selection = static_cast<Selection>(mine.selection);
   config.fraction = mine.fraction;
   config.granularity = mine.granularity;
   config.rule = static_cast<kernels::Rule>(mine.rule);

@@ -35,7 +35,7 @@ ASYNCMESH_VERSIONED(asyncmesh_counter_t, 96);
 ASYNCMESH_VERSIONED(asyncmesh_mesh_info_t, 296);
 ASYNCMESH_VERSIONED(asyncmesh_peer_info_t, 312);
 ASYNCMESH_VERSIONED(asyncmesh_tensor_t, 40);
-ASYNCMESH_VERSIONED(asyncmesh_averager_config_t, 96);
+ASYNCMESH_VERSIONED(asyncmesh_averager_config_t, 104);
 ASYNCMESH_VERSIONED(asyncmesh_averager_call_t, 32);
 ASYNCMESH_VERSIONED(asyncmesh_averager_result_t, 88);
 ASYNCMESH_VERSIONED(asyncmesh_mean_t, 16);

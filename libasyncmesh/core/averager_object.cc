@@ -94,6 +94,7 @@ AveragerHello AveragerObject::hello(const AveragerConfig& config) const {
       fmt::format("rule={}", static_cast<int>(config.rule)),
       fmt::format("mode={}", static_cast<int>(config.mode)),
       fmt::format("window={}", config.window),
+      fmt::format("selection={}", static_cast<int>(config.selection)),
       fmt::format("fraction={}", config.fraction),
       fmt::format("granularity={}", config.granularity),
       fmt::format("redraw={}", static_cast<int>(config.redraw)),

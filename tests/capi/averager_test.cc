@@ -125,6 +125,35 @@ TEST_P(GoldenRow, IsExact) {
   });
 }
 
+TEST(AveragerSelection, ARandomRoundWritesWhatThePartitionSays) {
+  run_ranks({.replicas = 2}, [](Rank& rank) {
+    std::vector<float> weights(200, rank.rank == 0 ? 0.0F : 2.0F);
+    asyncmesh_region_t* region = make_region(rank.context, {&weights});
+    asyncmesh_averager_config_t config = ASYNCMESH_AVERAGER_CONFIG_INIT;
+    config.mode = ASYNCMESH_MODE_DETERMINISTIC;
+    config.window = 0;
+    config.granularity = 1;
+    config.fraction = 0.3;
+    config.selection = ASYNCMESH_SELECTION_RANDOM;
+    asyncmesh_averager_t* averager = make_averager(rank, region, config);
+    std::vector<uint8_t> written(weights.size(), 0);
+    for (uint64_t round = 0; round < 5; ++round) {
+      std::vector<uint32_t> parts(weights.size());
+      CHECK_OK(asyncmesh_averager_partition(averager, round, parts.data(), parts.size()));
+      CHECK_OK(asyncmesh_averager_call(averager, nullptr, nullptr));
+      for (size_t i = 0; i < weights.size(); ++i) {
+        if (parts[i] == 0) written[i] = 1;
+        EXPECT_TRUE(parts[i] == 0 || parts[i] == UINT32_MAX);
+        EXPECT_EQ(weights[i] == 1.0F, written[i] == 1) << "round " << round << " at " << i;
+      }
+    }
+    CHECK_OK(asyncmesh_averager_finish(averager, 20 * kSecond));
+    rank.leave();
+    asyncmesh_averager_destroy(averager);
+    asyncmesh_region_destroy(region);
+  });
+}
+
 // ---- Over every medium ------------------------------------------------------------------------
 
 class Averagers : public testing::TestWithParam<Medium> {};

@@ -321,6 +321,8 @@ TEST(Contract, AveragerAndPort) {
     refused([](auto& c) { c.init = 3; });
     refused([](auto& c) { c.mode = 2; });
     refused([](auto& c) { c.redraw = 2; });
+    refused([](auto& c) { c.selection = 2; });
+    refused([](auto& c) { c.reserved = 1; });
     refused([](auto& c) { c.wire = ASYNCMESH_INT64; });
     refused([](auto& c) { c.fraction = 0; });
     refused([](auto& c) { c.granularity = 0; });

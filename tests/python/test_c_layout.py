@@ -85,6 +85,7 @@ def test_status_codes_are_those_of_the_header(c_facts):
 @pytest.mark.parametrize('prefix, names', [
     ('ENGINE_', asyncmesh.mesh.ENGINES), ('EVENT_', asyncmesh.mesh.EVENTS), ('RULE_', asyncmesh.averaging.RULES),
     ('INIT_', asyncmesh.averaging.INITS), ('MODE_', asyncmesh.averaging.AVERAGING_MODES), ('REDRAW_', asyncmesh.averaging.REDRAWS),
+    ('SELECTION_', asyncmesh.averaging.SELECTIONS),
     ('', asyncmesh.averaging.WIRES), ('STAGE_', asyncmesh.pipeline.STAGE_MODES), ('PORT_', asyncmesh.pipeline.PORT_KINDS),
     ('PROGRESS_', asyncmesh.mesh.PROGRESS)], ids=lambda value: value if isinstance(value, str) else '')
 def test_names_stand_in_the_order_of_their_numbers(prefix, names, c_facts):

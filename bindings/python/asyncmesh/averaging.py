@@ -13,6 +13,7 @@ RULES = ('average', 'delta', 'ema')
 INITS = ('first_visit', 'zero', 'parity')
 AVERAGING_MODES = ('opportunistic', 'deterministic')
 REDRAWS = ('every_cycle', 'never')
+SELECTIONS = ('rotation', 'random')
 WIRES = ('float32', 'bfloat16', 'float16')
 
 
@@ -66,7 +67,8 @@ class Averager(Handle):
     """Sparse asynchronous averaging of a region over the replicas of this rank's stage; (2.1), (3.1)-(3.4) of the method.
 
     Settings: fields of asyncmesh_averager_config_t by name: fraction=0.05, window=10, rule='ema' | 'delta' | 'average',
-    init='first_visit' | 'zero' | 'parity', mode='opportunistic' | 'deterministic', granularity=64, redraw, wire, seed, ...
+    init='first_visit' | 'zero' | 'parity', mode='opportunistic' | 'deterministic', granularity=64,
+    selection='rotation' | 'random', redraw, wire, seed, ...
     """
 
     _destroy = 'averager_destroy'
@@ -75,7 +77,8 @@ class Averager(Handle):
         super().__init__()
         self.mesh, self.region = mesh, region
         config = default_averager_config()
-        settings(config, options, {'rule': RULES, 'init': INITS, 'mode': AVERAGING_MODES, 'redraw': REDRAWS, 'wire': WIRES})
+        settings(config, options, {'rule': RULES, 'init': INITS, 'mode': AVERAGING_MODES, 'redraw': REDRAWS, 'wire': WIRES,
+                                   'selection': SELECTIONS})
         check(_f.averager_create(mesh.pointer, region.pointer, ctypes.byref(config), ctypes.byref(self._handle)))
         self._call = _c.AveragerCall(weight=1., timeout_ns=-1)
         self.last = _c.AveragerResult()
@@ -109,7 +112,8 @@ class Averager(Handle):
         return fields(info)
 
     def partition(self, cycle=0):
-        """Part number of every element in table order: uint32 array of shape (elements,)."""
+        """Part number of every element in table order: uint32 array of shape (elements,). Random selection: 0 for what round `cycle`
+        takes, 2 ** 32 - 1 for the rest."""
         parts = numpy.empty(self.region.elements, numpy.uint32)
         pointer = parts.ctypes.data_as(ctypes.POINTER(ctypes.c_uint32))
         check(_f.averager_partition(self.pointer, cycle, pointer, parts.size))

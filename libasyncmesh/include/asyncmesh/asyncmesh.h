@@ -329,6 +329,10 @@ enum {
 }; /* of the EMA: e = drift at an element's first visit; e = 0; the released research code's */
 enum { ASYNCMESH_MODE_OPPORTUNISTIC = 0, ASYNCMESH_MODE_DETERMINISTIC = 1 };
 enum { ASYNCMESH_REDRAW_EVERY_CYCLE = 0, ASYNCMESH_REDRAW_NEVER = 1 };
+enum {
+  ASYNCMESH_SELECTION_ROTATION = 0,
+  ASYNCMESH_SELECTION_RANDOM = 1
+}; /* part k mod N in round k; each block with probability p in each round, N = 1 */
 typedef struct asyncmesh_averager_config {
   uint32_t struct_size;
   uint32_t rule; /* ASYNCMESH_RULE_*; default EMA */
@@ -337,9 +341,10 @@ typedef struct asyncmesh_averager_config {
       mode; /* OPPORTUNISTIC: a round is applied when complete, no call ever waits. DETERMINISTIC:
                exactly `window` calls after it started, waiting if late; bitwise reproducible */
   uint32_t window; /* W: rounds open at a time; the delay tau in deterministic mode (0: within the
-                      call). Default 10 */
+                      call). Default 10. Takes room for 2 (W + 1) rounds per other member */
   uint32_t granularity;   /* elements per block; default 64 */
-  uint32_t redraw;        /* ASYNCMESH_REDRAW_*; NEVER with seed 0: part of block b = b mod N */
+  uint32_t redraw;        /* ASYNCMESH_REDRAW_*; NEVER with seed 0: part of block b = b mod N.
+                             ROTATION only */
   asyncmesh_dtype_t wire; /* FLOAT32 (default), BFLOAT16, FLOAT16: encoding on the wire */
   double fraction;        /* p in (0, 1]; default 0.05; N = min(ceil(1 / p), blocks) parts */
   double scale;           /* lambda of (3.2), (3.3); default 1 */
@@ -350,11 +355,13 @@ typedef struct asyncmesh_averager_config {
   uint64_t group; /* key of the group; default (0): the replicas of this rank's stage. Members: the
                      ranks of the same stage */
   int64_t create_timeout_ns; /* waiting for the other members' create; default 60 s */
+  uint32_t selection;        /* ASYNCMESH_SELECTION_*: which blocks a round takes */
+  uint32_t reserved;         /* 0 */
 } asyncmesh_averager_config_t;
 #define ASYNCMESH_AVERAGER_CONFIG_INIT                                                           \
   {                                                                                              \
     sizeof(asyncmesh_averager_config_t), ASYNCMESH_RULE_EMA, 0, 0, 10, 64, 0, 0, 0.05, 1.0, 0.5, \
-        0.99, 1.0 / 30, 0, 0, 60000000000ll                                                      \
+        0.99, 1.0 / 30, 0, 0, 60000000000ll, 0, 0                                                \
   }
 
 /* Collective over the replicas of the stage. `config` may be NULL. MISMATCH: another member's table
@@ -408,19 +415,21 @@ ASYNCMESH_API asyncmesh_status_t asyncmesh_averager_finish(asyncmesh_averager_t*
                                                            int64_t timeout_ns) ASYNCMESH_NOEXCEPT;
 typedef struct asyncmesh_averager_info {
   uint32_t struct_size;
-  uint32_t parts; /* N */
+  uint32_t parts; /* N; 1 with random selection */
   uint64_t blocks, elements, members;
   uint64_t calls, rounds_started, rounds_applied, rounds_skipped, rounds_discarded,
       frames_discarded, not_finite, too_few;
   uint64_t bytes_posted, time_ns, wait_ns;
-  uint64_t q;    /* writes to an element between sampling and applying, largest seen */
+  uint64_t q;    /* writes to an element between sampling and applying, largest seen; with random
+                    selection their mean at the largest delay seen, rounded up */
   double margin; /* 1: far from unstable; 0: at the limit */
 } asyncmesh_averager_info_t;
 ASYNCMESH_API asyncmesh_status_t asyncmesh_averager_query(asyncmesh_averager_t* averager,
                                                           asyncmesh_averager_info_t* info_out)
     ASYNCMESH_NOEXCEPT; /* one caller at a time */
 /* The part number (0..N-1) of every element of the region, in table order, in cycle `cycle` (round
- * = cycle * N + part). capacity >= elements. Any thread. */
+ * = cycle * N + part). Random selection: 0 for what round `cycle` takes, UINT32_MAX for the rest.
+ * capacity >= elements. Any thread. */
 ASYNCMESH_API asyncmesh_status_t asyncmesh_averager_partition(asyncmesh_averager_t* averager,
                                                               uint64_t cycle, uint32_t* parts_out,
                                                               uint64_t capacity) ASYNCMESH_NOEXCEPT;
