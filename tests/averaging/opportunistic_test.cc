@@ -213,6 +213,27 @@ TEST(Opportunistic, TheGuardRaisesTheMomentumWhenQGrows) {
   EXPECT_GT(stats.margin, 0.45);
 }
 
+// Random subsets of a fifth: at a delay of 9 rounds the gain must stay below 0.58, and is kept at
+// half of that.
+TEST(Opportunistic, TheGuardRaisesTheMomentumOfRandomSubsetsWhenTheDelayGrows) {
+  AveragerConfig config = opportunistic(Rule::kEma, 0.2, 10);
+  config.selection = Selection::kRandom;
+  Replicas replicas(2, config, {40});
+  const auto lap = [&](int calls) {
+    for (int i = 0; i < calls; ++i) {
+      for (uint32_t r = 0; r < 2; ++r) replicas.call(r, {});
+    }
+    replicas.pump();
+  };
+  const AveragerStats& stats = replicas.averager(0).stats();
+  for (int i = 0; i < 5; ++i) lap(1);
+  EXPECT_EQ(stats.momentum_raised, 0U);
+  for (int i = 0; i < 5; ++i) lap(10);
+  EXPECT_GT(stats.momentum_raised, 0U);
+  EXPECT_EQ(stats.q, 2U);  // 9 x 0.2
+  EXPECT_NEAR(stats.margin, 0.5, 1e-6);
+}
+
 TEST(Opportunistic, WeightsCount) {
   Replicas replicas(2, opportunistic(Rule::kAverage, 1.0, 1), {1});
   replicas.weights(0) = {4.0F};

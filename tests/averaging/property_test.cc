@@ -88,13 +88,18 @@ bool follow(const Setting& setting, uint64_t seed) {
 
 TEST(Property, DeterministicRoundsFollowTheEquations) {
   uint32_t followed = 0;
+  uint32_t random_followed = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
     CounterRandom random(seed);
     const Setting setting = draw(random);
-    if (follow(setting, seed)) ++followed;
+    if (follow(setting, seed)) {
+      ++followed;
+      if (setting.config.selection == Selection::kRandom) ++random_followed;
+    }
     ASSERT_FALSE(testing::Test::HasFailure());
   }
   EXPECT_GT(followed, 90U);
+  EXPECT_GT(random_followed, 25U);
 }
 
 }  // namespace
