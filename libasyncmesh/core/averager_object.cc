@@ -63,8 +63,9 @@ Result<std::unique_ptr<AveragerObject>> AveragerObject::create(
 AveragerObject::~AveragerObject() {
   if (counted_) context().remove_counters(this);
   averager_.reset();
-  for (Box* box : {rounds_.get(), means_.get()}) {
-    if (box != nullptr && box->attached) session_->detach(box->mailbox.port());
+  for (std::unique_ptr<Box>* box : {&rounds_, &means_}) {
+    if (*box != nullptr && (*box)->attached)
+      session_->detach((*box)->mailbox.port(), [box] { box->reset(); });
   }
 }
 

@@ -118,8 +118,11 @@ Status MeshSession::attach(const PortKey& key, Port& port, LaneObserver& observe
   return status;
 }
 
-void MeshSession::detach(Port& port) {
-  context_->run([&] { links_->detach_st(port); });
+void MeshSession::detach(Port& port, const std::function<void()>& destroy) {
+  context_->run([&] {
+    links_->detach_st(port);
+    destroy();
+  });
 }
 
 void MeshSession::say_hello(const std::vector<Rank>& members, const AveragerHello& hello) {

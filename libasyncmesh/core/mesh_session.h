@@ -8,6 +8,7 @@
 // threads, `leave` and the destructor with no concurrent use of this object.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -62,7 +63,9 @@ class MeshSession final : public CounterSource,
 
   // The port joins the links of its peers. On failure nothing is attached.
   Status attach(const PortKey& key, Port& port, LaneObserver& observer);
-  void detach(Port& port);
+  // Leaves them again; `destroy` then destroys the port as the progress owner: slots that were lent
+  // belong to the transport, which only the owner may touch.
+  void detach(Port& port, const std::function<void()>& destroy);
 
   // Collective creation of averagers: say ours, look at theirs.
   void say_hello(const std::vector<Rank>& members, const AveragerHello& hello);

@@ -126,7 +126,7 @@ PortObject::~PortObject() {
   if (!attached_) return;
   context().remove_counters(this);
   context().remove_port(this);
-  session_->detach(policy_->port());
+  session_->detach(policy_->port(), [this] { policy_.reset(); });
 }
 
 Code PortObject::send(const OutgoingFrame& frame, Nanoseconds timeout) noexcept {
