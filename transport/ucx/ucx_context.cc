@@ -87,8 +87,9 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 // Whether an entry of UCX_TLS (an alias, or a transport) covers the native transport `name`.
 bool covers(std::string_view entry, std::string_view name) {
   if (entry == "all" || entry == name) return true;
-  const bool shared = name == "posix" || name == "sysv" || name == "cma";
-  if (shared) return entry == "shm" || entry == "sm" || (entry == "mm" && name != "cma");
+  if (name == "posix" || name == "sysv") {
+    return entry == "shm" || entry == "sm" || entry == "mm";
+  }
   return entry == "ib" || entry.substr(0, 3) == "rc_";
 }
 
@@ -137,21 +138,21 @@ std::vector<std::string> ucp_context_resources(ucp_context_h context) {
 }
 
 std::string native_rma_tls(std::string_view tls, std::string_view user_tls, bool has_verbs) {
-  if (tls == "tcp") return {};
-  std::vector<std::string_view> native = {"posix", "sysv", "cma"};
-  if (has_verbs && tls != "shm") native.push_back("rc");
-  if (tls == "auto" && !user_tls.empty()) {
-    const bool deny = user_tls.front() == '^';
-    const auto entries = split(user_tls.substr(deny ? 1 : 0), ',');
-    std::erase_if(native, [&](std::string_view name) {
-      const bool listed = std::any_of(entries.begin(), entries.end(),
-                                      [&](std::string_view entry) { return covers(entry, name); });
-      return listed == deny;
-    });
-  }
-  // cma copies, but maps nothing: alone it has no commit word that the reader could poll.
-  if (std::all_of(native.begin(), native.end(), [](auto name) { return name == "cma"; })) return {};
-  return fmt::format("{}", fmt::join(native, ","));
+  const bool users_choice = tls == "auto" && !user_tls.empty();
+  const bool deny = users_choice && user_tls.front() == '^';
+  const auto entries = split(user_tls.substr(deny ? 1 : 0), ',');
+  const auto allowed = [&](std::string_view name) {
+    if (tls == "tcp") return false;
+    if (!users_choice) return true;
+    const bool listed = std::any_of(entries.begin(), entries.end(),
+                                    [&](auto entry) { return covers(entry, name); });
+    return listed != deny;
+  };
+  // One of the two suffices, and every transport in use costs time in each progress. System V needs
+  // no space in /dev/shm, which containers keep small.
+  std::string native = allowed("sysv") ? "sysv" : allowed("posix") ? "posix" : "";
+  if (has_verbs && tls != "shm" && allowed("rc")) native += native.empty() ? "rc" : ",rc";
+  return native;
 }
 
 bool has_verbs_device() {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -23,6 +24,7 @@
 
 namespace asyncmesh::transport {
 
+class UcxInbound;
 class UcxLink;
 
 class UcxDomain {
@@ -48,6 +50,14 @@ class UcxDomain {
   void remove_link(UcxLink* link) { std::erase(links_, link); }
   const std::vector<UcxLink*>& links() const { return links_; }
 
+  // Inbound lanes whose memory must be looked at.
+  void add_polled(UcxInbound* lane) { polled_lanes_.push_back(lane); }
+  void remove_polled(UcxInbound* lane) { std::erase(polled_lanes_, lane); }
+  const std::vector<UcxInbound*>& polled_lanes() const { return polled_lanes_; }
+  // Some link has something to do once its lanes were polled.
+  void note_unsettled() { unsettled_ = true; }
+  bool take_unsettled() { return std::exchange(unsettled_, false); }
+
   int event_fd() const { return event_fd_; }
   // What the owner has to do beside progress of its links; returns the number of events.
   uint32_t housekeep();
@@ -69,8 +79,10 @@ class UcxDomain {
   size_t request_bytes_ = 0;
   int event_fd_ = -1;
   bool failures_ = false;
+  bool unsettled_ = false;
   uint32_t rounds_ = 0;
   std::vector<UcxLink*> links_;
+  std::vector<UcxInbound*> polled_lanes_;
   UniqueUcpContext context_;  // creation order: context, memory, workers
   std::vector<UcpMemory> staging_;
   std::vector<std::unique_ptr<UcxConnection>> closing_;

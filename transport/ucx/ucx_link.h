@@ -75,7 +75,7 @@ class UcxLink : public Link {
   void close();
   virtual void on_control(const ControlMessage& message);
   Status check_open(LaneId lane, const LaneGeometry& geometry) const;
-  std::string transports() const;  // of the endpoint: "tcp/eth0", "sysv + posix + cma"
+  std::string transports() const;  // of the endpoint: "tcp/eth0", "sysv + posix"
 
   UcxDomain& domain_;
   std::vector<UcxInbound*> inbound_;

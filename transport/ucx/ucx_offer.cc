@@ -90,10 +90,10 @@ Bytes pack(UcxOffer offer, std::span<const std::byte> worker, std::span<const st
   offer.crc = 0;
   offer.worker_bytes = static_cast<uint16_t>(worker.size());
   offer.key_bytes = static_cast<uint32_t>(key.size());
-  Bytes bytes(sizeof(offer));
+  Bytes bytes(sizeof(offer) + worker.size() + key.size());
   std::memcpy(bytes.data(), &offer, sizeof(offer));
-  bytes.insert(bytes.end(), worker.begin(), worker.end());
-  bytes.insert(bytes.end(), key.begin(), key.end());
+  std::copy(worker.begin(), worker.end(), bytes.begin() + sizeof(offer));
+  std::copy(key.begin(), key.end(), bytes.end() - static_cast<ptrdiff_t>(key.size()));
   offer.crc = crc32c(0, bytes.data(), bytes.size());
   std::memcpy(bytes.data(), &offer, sizeof(offer));
   return bytes;

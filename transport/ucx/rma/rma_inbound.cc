@@ -1,4 +1,3 @@
-#include <atomic>
 #include <utility>
 
 #include "transport/ucx/rma/rma_lane.h"
@@ -13,11 +12,12 @@ Status RmaInbound::open(Sequence next) {
   auto arena = allocate_arena(link_->domain().context(), layout_);
   if (!arena.ok()) return arena.status();
   arena_ = std::move(arena.value());
-  next_ = next;
   auto packed = make_rma_offer(link_->domain().context(), arena_, lane_offer(),
                                link_->connection().address());
   if (!packed.ok()) return packed.status();
   offer_ = std::move(packed.value());
+  expect(next);
+  link_->domain().add_polled(this);
   return {};
 }
 
@@ -28,19 +28,23 @@ void RmaInbound::release(Sequence sequence) {
   link_->step(FrameStep::kAfterRelease, lane_, sequence);
 }
 
-bool RmaInbound::ready() const {
-  if (stopped_) return false;
-  std::byte* const word = arena_.bytes().data() + layout_.commit(next_);
-  // Pairs with the release in RmaOutbound::store. Equality, never order: any other value is another
-  // lap, epoch or garbage.
-  return std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(word))
-             .load(std::memory_order_acquire) == commit_word(link_->epoch(), next_);
+void RmaInbound::detach() {
+  if (link_ == nullptr) return;
+  link_->domain().remove_polled(this);
+  UcxInbound::detach();
+}
+
+void RmaInbound::expect(Sequence sequence) {
+  next_ = sequence;
+  awaited_word_ = reinterpret_cast<uint64_t*>(arena_.bytes().data() + layout_.commit(sequence));
+  awaited_value_ = commit_word(link_->epoch(), sequence);
 }
 
 uint32_t RmaInbound::poll() {
   uint32_t frames = 0;
   for (; ready(); ++frames) {
-    const Sequence sequence = next_++;
+    const Sequence sequence = next_;
+    expect(sequence + 1);
     rma_link_->note_seen();
     sink_.on_frame(sequence, arena_.bytes().data() + layout_.slot(sequence), geometry_.slot_bytes);
   }

@@ -19,6 +19,7 @@
 
 #include <ucp/api/ucp.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -37,19 +38,29 @@ class RmaLink;
 class RmaInbound final : public UcxInbound {
  public:
   RmaInbound(RmaLink& link, LaneId lane, const LaneGeometry& geometry, InboundSink& sink);
-  ~RmaInbound() override { detach(); }
+  ~RmaInbound() override { RmaInbound::detach(); }
   Status open(Sequence next);
 
   void release(Sequence sequence) override;
-  void stop() override { stopped_ = true; }
-  bool ready() const;        // poll would find a frame
+  void stop() override { awaited_word_ = nullptr; }
+  void detach() override;
+  // poll would find a frame. Equality, never order: any other value is another lap, epoch or
+  // garbage.
+  bool ready() const {
+    // Pairs with the release in RmaOutbound::store.
+    return awaited_word_ != nullptr &&
+           std::atomic_ref(*awaited_word_).load(std::memory_order_acquire) == awaited_value_;
+  }
   uint32_t poll() override;  // looks at the next expected frame's word only
 
  private:
   RmaLink* rma_link_;  // valid while link_ is
+  void expect(Sequence sequence);
+
   RmaLayout layout_;
-  bool stopped_ = false;
   Sequence next_ = 1;
+  uint64_t* awaited_word_ = nullptr;  // commit word of `next_`; null: closed or stopped
+  uint64_t awaited_value_ = 0;
   UcpMemory arena_;
 };
 

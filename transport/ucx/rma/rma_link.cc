@@ -58,6 +58,7 @@ void RmaLink::on_control(const ControlMessage& message) {
     case ControlKind::kDoorbell:
       announced_ = false;
       doorbell_came_ = true;
+      domain_.note_unsettled();
       doorbell_ = message.counts[0];
       return;
   }
@@ -82,7 +83,7 @@ bool RmaLink::announce_sleep() {
   return true;
 }
 
-[[gnu::noinline, gnu::cold]] void RmaLink::settle_doorbells() {
+void RmaLink::settle() {
   if (ring_due_) ring();
   if (!doorbell_came_) return;
   doorbell_came_ = false;
@@ -95,6 +96,7 @@ bool RmaLink::announce_sleep() {
   bell.counts[0] = committed_;
   ring_due_ = send_control(*doorbell_slot_, bell) == Code::kAgain;
   peer_asleep_ = ring_due_;
+  if (ring_due_) domain_.note_unsettled();
 }
 
 }  // namespace asyncmesh::transport

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <utility>
@@ -8,6 +9,27 @@
 #include "transport/ucx/ucx_log.h"
 
 namespace asyncmesh::transport {
+namespace {
+
+constexpr size_t kWordwiseBytes = 128;
+
+// The start of a frame, its header and the first bytes of its payload, was written a moment ago in
+// words. A wide load over several such stores has to wait until they have left the store buffer,
+// while a load of one word is forwarded; relaxed atomics keep the compiler from joining them.
+void copy_frame(std::byte* slot, const std::byte* frame, size_t bytes) {
+  size_t at = 0;
+  if (reinterpret_cast<uintptr_t>(frame) % alignof(uint64_t) == 0) {
+    for (const size_t end = std::min(bytes, kWordwiseBytes); at + sizeof(uint64_t) <= end;
+         at += sizeof(uint64_t)) {
+      auto& source = *reinterpret_cast<uint64_t*>(const_cast<std::byte*>(frame + at));
+      const uint64_t word = std::atomic_ref(source).load(std::memory_order_relaxed);
+      std::memcpy(slot + at, &word, sizeof(word));
+    }
+  }
+  std::memcpy(slot + at, frame + at, bytes - at);
+}
+
+}  // namespace
 
 RmaOutbound::RmaOutbound(RmaLink& link, LaneId lane, const LaneGeometry& geometry,
                          OutboundSink& sink)
@@ -51,7 +73,7 @@ void RmaOutbound::store(Sequence sequence, const Frame& frame) {
     std::memcpy(slot + half, frame.data + half, frame.bytes - half);
     link_->step(FrameStep::kAfterFrame, lane_, sequence);
   } else {
-    std::memcpy(slot, frame.data, frame.bytes);
+    copy_frame(slot, frame.data, frame.bytes);
   }
   std::atomic_ref<uint64_t> word(*reinterpret_cast<uint64_t*>(mapped_ + layout_.commit(sequence)));
   // Pairs with the acquire in RmaInbound::poll.

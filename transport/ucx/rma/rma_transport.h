@@ -41,10 +41,8 @@ class RmaLink final : public UcxLink {
   void note_seen() { ++seen_; }
   // May the owner sleep? Tells the peer, if so.
   bool arm();
-  void settle() {         // after the lanes were polled
-    if (doorbell_came_ || ring_due_) [[unlikely]]
-      settle_doorbells();
-  }
+  void
+  settle();  // what the newest doorbell or one that is due asks for; after the lanes were polled
 
   // Writer.
   void note_commit() {
@@ -57,7 +55,6 @@ class RmaLink final : public UcxLink {
  private:
   bool announce_sleep();  // false: not possible now, progress first
   void on_control(const ControlMessage& message) override;
-  void settle_doorbells();
   void ring();
 
   bool direct_stores_;
