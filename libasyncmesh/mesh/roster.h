@@ -51,8 +51,9 @@ class Roster {
   // serves the rendezvous, if one does.
   Roster(const Identity& reference, std::optional<Rank> host, Nanoseconds now);
 
-  // kMismatch: with the difference, or a rank that is taken. kAgain: this job has started; its
-  // place may become free when the old job ends. Nothing changes unless ok.
+  // kMismatch: with the difference, or a rank that is taken. kAgain: this job has started, or
+  // another run is served here; the place may become free when that ends. Nothing changes unless
+  // ok.
   Status admit(const Arrival& arrival);
   void on_message(Rank from, MeshMessage type, ByteSpan body);
   void on_heard(Rank from);

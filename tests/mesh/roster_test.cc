@@ -120,9 +120,6 @@ TEST(Roster, SaysWhatDiffers) {
   other.transport_version = "ucx 1.18";
   EXPECT_NE(refusal(other).find("ucx 1.18"), std::string::npos);
   other = identity(1, 2);
-  other.run_id = "other";
-  EXPECT_NE(refusal(other).find("run id"), std::string::npos);
-  other = identity(1, 2);
   other.peer_timeout = 3'000'000'000;
   EXPECT_NE(refusal(other).find("peer_timeout"), std::string::npos);
   other = identity(1, 2);
@@ -132,6 +129,16 @@ TEST(Roster, SaysWhatDiffers) {
   EXPECT_NE(refusal(other).find("number of stages"), std::string::npos);
   other = identity(2, 2);
   EXPECT_NE(refusal(other).find("outside"), std::string::npos);
+}
+
+// The run before, or after, this one on the same port.
+TEST(Roster, AsksAnotherRunToComeAgain) {
+  Scene scene(2);
+  Identity other = identity(1, 2);
+  other.run_id = "other";
+  const Status status = scene.roster.admit(arrival(other));
+  EXPECT_EQ(status.code(), Code::kAgain);
+  EXPECT_NE(status.text().find("run id"), std::string::npos);
 }
 
 TEST(Roster, RefusesADuplicateRankNamingItsHolder) {
