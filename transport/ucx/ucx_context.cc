@@ -137,6 +137,11 @@ std::vector<std::string> ucp_context_resources(ucp_context_h context) {
   return resources;
 }
 
+Status check_tls(std::string_view tls) {
+  if (tls == "auto" || tls == "shm" || tls == "tcp") return {};
+  return {Code::kInvalidArgument, fmt::format("unknown transport choice \"{}\"", tls)};
+}
+
 std::string native_rma_tls(std::string_view tls, std::string_view user_tls, bool has_verbs) {
   const bool users_choice = tls == "auto" && !user_tls.empty();
   const bool deny = users_choice && user_tls.front() == '^';

@@ -28,6 +28,9 @@ Result<UniqueUcpContext> open_ucp_context(const UcxContextRequest& request);
 // "tcp/eth0", "posix/memory", ... as UCX lists them for this context.
 std::vector<std::string> ucp_context_resources(ucp_context_h context);
 
+// kInvalidArgument: not one of "auto", "shm" and "tcp".
+Status check_tls(std::string_view tls);
+
 // UCX_TLS for the rma engine: the transports with native RMA that `tls` ("auto", "shm", "tcp") and
 // the user's UCX_TLS allow. Empty: none is left. `user_tls` is the value of UCX_TLS ("" if unset),
 // `has_verbs` whether an InfiniBand or RoCE device exists.

@@ -66,6 +66,7 @@ bool RmaTransport::arm() {
 }
 
 Result<std::unique_ptr<Transport>> make_ucx_rma(const UcxConfig& config, const Clock& clock) {
+  if (const Status known = check_tls(config.tls); !known.ok()) return known;
   const char* user_tls = std::getenv("UCX_TLS");
   UcxContextRequest request;
   request.tls = native_rma_tls(config.tls, user_tls == nullptr ? "" : user_tls, has_verbs_device());

@@ -7,13 +7,11 @@
 namespace asyncmesh::transport {
 namespace {
 
-Result<std::string> tag_tls(const UcxConfig& config) {
-  if (config.tls == "auto") return std::string();
-  if (config.tls == "tcp") return std::string("tcp");
-  // Not cma: UCX reads a peer's memory only where it could forbid that to a lost one, which cma
-  // cannot. So it would never be chosen, and rightly so: a late read is a torn frame.
-  if (config.tls == "shm") return std::string("posix,sysv");
-  return Status(Code::kInvalidArgument, fmt::format("unknown transport choice \"{}\"", config.tls));
+// Not cma: UCX reads a peer's memory only where it could forbid that to a lost one, which cma
+// cannot. So it would never be chosen, and rightly so: a late read is a torn frame.
+std::string tag_tls(const UcxConfig& config) {
+  if (config.tls == "auto") return {};
+  return config.tls == "tcp" ? "tcp" : "posix,sysv";
 }
 
 }  // namespace
@@ -49,11 +47,10 @@ bool TagTransport::arm() {
 }
 
 Result<std::unique_ptr<Transport>> make_ucx_tag(const UcxConfig& config, const Clock& clock) {
-  auto tls = tag_tls(config);
-  if (!tls.ok()) return tls.status();
+  if (const Status known = check_tls(config.tls); !known.ok()) return known;
   UcxContextRequest request;
   request.features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
-  request.tls = tls.value();
+  request.tls = tag_tls(config);
   request.net_devices = config.net_devices;
   request.request_bytes = sizeof(TagRequest);
   auto domain = UcxDomain::create(request, UcxEngine::kTag, clock);
