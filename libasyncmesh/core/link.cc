@@ -181,6 +181,8 @@ void Link::resume_st() {
   if (state_ != State::kSuspended) return;
   if (epoch_ == 0) {
     state_ = State::kIdle;
+    // Ports that were added meanwhile could not open it.
+    if (!writers_.empty() || !readers_.empty()) ensure_open();
     return;
   }
   ++epoch_;

@@ -163,6 +163,24 @@ TEST(Link, ASuspectPeerGetsNothingAndResumesInANewEpoch) {
   EXPECT_EQ(pair.link(0).epoch_st(), pair.link(1).epoch_st());
 }
 
+// Both ends suspected each other before first use and got their ports meanwhile: neither ever
+// opened.
+TEST(Link, APortAddedWhileBothEndsWereSuspectConnects) {
+  LinkPair pair;
+  TestPort writer(pair, 0, true);
+  TestPort reader(pair, 1, false);
+  for (Rank rank : {0u, 1u}) pair.links(rank).suspend_st(1 - rank);
+  ASSERT_TRUE(writer.open().ok());
+  ASSERT_TRUE(reader.open().ok());
+  ASSERT_EQ(writer.send(1), Code::kOk);
+  pair.settle();
+  for (Rank rank : {0u, 1u}) pair.links(rank).resume_st(1 - rank);
+  pair.pass(20 * LinkPair::kPeerTimeout);
+  uint64_t value = 0;
+  ASSERT_EQ(reader.receive(&value), Code::kOk);
+  EXPECT_EQ(value, 1u);
+}
+
 TEST(Link, BothEndsResettingAtOnceAgree) {
   LinkPair pair;
   TestPort writer(pair, 0, true);
