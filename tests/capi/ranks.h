@@ -148,6 +148,13 @@ inline asyncmesh_region_t* make_region(asyncmesh_context_t* context,
   return region;
 }
 
+inline asyncmesh_averager_t* make_averager(const Rank& rank, asyncmesh_region_t* region,
+                                           const asyncmesh_averager_config_t& config) {
+  asyncmesh_averager_t* averager = nullptr;
+  CHECK_OK(asyncmesh_averager_create(rank.mesh, region, &config, &averager));
+  return averager;
+}
+
 // The media that a test is run over.
 struct Medium {
   const char* name;

@@ -10,8 +10,6 @@
 namespace asyncmesh::core::test {
 namespace {
 
-constexpr PortKey kKey{PortKind::kChannel, 7};
-
 TEST(Link, CarriesFramesWhicheverEndOpensFirst) {
   for (const bool writer_first : {true, false}) {
     LinkPair pair;
