@@ -9,16 +9,20 @@ from ..averaging import Region
 from .averager import written
 
 
+def trainable(module):
+    """The parameters that are trained and averaged; frozen ones (requires_grad False) stay as they are, on every rank its own."""
+    return [p for p in module.parameters() if p.requires_grad]
+
+
 class Stash:
-    """`ring` versions of the float32 parameters of `module`. With ring 1 the module's own parameters are the only version.
+    """`ring` versions of the trainable float32 parameters of `module`. With ring 1 the module's own parameters are the only version.
 
     weights, gradients: regions for the optimiser and the averager; mirror(slot): the region of one slot, None with ring 1.
     """
 
     def __init__(self, context, module, ring):
         self.module, self.ring = module, ring
-        self.names = [name for name, _ in module.named_parameters()]
-        self.parameters = list(module.parameters())
+        self.parameters = trainable(module)
         total = sum(p.numel() for p in self.parameters)
         self.gradient = torch.zeros(total)
         self._views, offset = [], 0
@@ -32,6 +36,10 @@ class Stash:
         else:
             self._slots = [[p.detach().clone().requires_grad_() for p in self.parameters] for _ in range(ring)]
             self._mirrors = [Region(context, [p.detach() for p in slot]) for slot in self._slots]
+        # Every name of a tied parameter stands for the same tensor, so that functional_call need not search for ties at every forward.
+        place = {p: index for index, p in enumerate(self.parameters)}
+        names = [(name, place[p]) for name, p in module.named_parameters(remove_duplicate=False) if p.requires_grad]
+        self._named = [{name: slot[index] for name, index in names} for slot in self._slots]
         for slot in self._slots:
             for p, view in zip(slot, self._views):
                 p.grad = view
@@ -43,7 +51,7 @@ class Stash:
         """The module's output on the weights in `slot`, with a graph."""
         if self.ring == 1:
             return self.module(*inputs)
-        return torch.func.functional_call(self.module, dict(zip(self.names, self._slots[slot])), inputs)
+        return torch.func.functional_call(self.module, self._named[slot], inputs, tie_weights=False)
 
     def wrote(self, slot):
         """The library wrote the newest weights and their slot."""
@@ -63,7 +71,7 @@ class Scratch:
 
     def __init__(self, context, module):
         self.module = module
-        self.tensors = {name: torch.empty_like(p, requires_grad=False) for name, p in module.named_parameters()}
+        self.tensors = {name: torch.empty_like(p, requires_grad=False) for name, p in module.named_parameters() if p.requires_grad}
         self.region = Region(context, list(self.tensors.values()))
 
     @torch.no_grad()
