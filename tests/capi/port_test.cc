@@ -53,7 +53,8 @@ void expect_number(asyncmesh_port_t* port, uint64_t number) {
   const std::vector<uint8_t> payload = payload_of(number);
   ASSERT_EQ(message.bytes, payload.size());
   EXPECT_EQ(reinterpret_cast<uintptr_t>(message.data) % 16, 0u);
-  EXPECT_EQ(std::memcmp(message.data, payload.data(), payload.size()), 0);
+  EXPECT_TRUE(
+      std::equal(payload.begin(), payload.end(), static_cast<const uint8_t*>(message.data)));
   CHECK_OK(asyncmesh_port_release(port, message.token));
   EXPECT_EQ(asyncmesh_port_release(port, message.token), ASYNCMESH_INVALID_ARGUMENT);
 }
