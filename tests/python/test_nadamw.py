@@ -122,6 +122,16 @@ def test_a_step_between_forward_and_backward_makes_autograd_raise(alone):
         value.backward()
 
 
+def test_a_missing_gradient_is_refused(alone):
+    mine = weights(torch.float32)
+    own = asyncmesh.torch.NAdamW(alone[0], mine)
+    mine[1].grad = None
+    with pytest.raises(TypeError, match='parameter 1 of shape .48,. has no gradient'):
+        own.step()
+    own.zero_grad()
+    own.step()
+
+
 def test_state_dict_goes_on_where_it_was(alone):
     mine, twin = weights(torch.float32), weights(torch.float32)
     first, second = (asyncmesh.torch.NAdamW(alone[0], p) for p in (mine, twin))

@@ -10,9 +10,15 @@ def written(tensors):
 
 
 class ParameterAverager:
-    """Averages float32 parameters over the replicas of this rank's stage; settings as of `asyncmesh.Averager`.
+    """Sparse asynchronous averaging, (3.1)-(3.4) of the method, of parameters over the replicas of this rank's stage.
 
-    Call it between the optimiser step and the next forward. Parameters that moved (module.to, assign=True) are followed.
+    parameters: iterable of dense float32 tensors of any shape, in the same order and of the same shapes on all replicas; those without
+    requires_grad are left out. settings: as of `asyncmesh.Averager`. Collective over the replicas. Call it between the optimiser step and the
+    next forward: what it writes counts in the version counters, so autograd raises when a backward needs the old values. Parameters that moved
+    (module.to, a new .data) are followed. Timeouts are in seconds, None waits for ever, and the loss of a peer ends every wait.
+
+    Raises Mismatch (another replica's table or settings differ), InvalidArgument (an unstable setting: the text has the limit and the
+    remedy; a dtype other than float32), ValueError (a tensor with gaps).
     """
 
     def __init__(self, mesh, parameters, **settings):
@@ -25,7 +31,10 @@ class ParameterAverager:
             self.region.rebind([p.detach() for p in self.parameters])
 
     def __call__(self, progress=0.0, weight=1.0, timeout=None):
-        """One averager call; returns its result (see `Averager.call`)."""
+        """After each optimiser step. progress: of the training, 0..1, for the momentum (3.4); weight: of this replica in the round it starts, 0
+        only receives. Waits in deterministic mode only. Returns the C result struct, overwritten by the next call: rounds started, applied,
+        skipped and open; age of the last one applied in rounds, calls and ns; time_ns, wait_ns, bytes_posted.
+        Raises Timeout (repeat the call), PeerLost, InvalidState after `finish`."""
         self._follow()
         result = self.averager.call(progress, weight, timeout=timeout)
         if result.applied:
@@ -33,12 +42,13 @@ class ParameterAverager:
         return result
 
     def broadcast(self, source=0, timeout=None):
+        """All replicas take the values of replica `source`. Collective. Raises Timeout, PeerLost."""
         self._follow()
         self.averager.broadcast(source, timeout=timeout)
         written(self.parameters)
 
     def finish(self, timeout=None):
-        """Ends averaging: the parameters are the replicas' mean, bitwise equal everywhere."""
+        """Ends averaging: the parameters are the replicas' mean, bitwise equal everywhere. Replicas may come at different times. Raises Timeout, PeerLost."""
         self._follow()
         self.averager.finish(timeout)
         written(self.parameters)

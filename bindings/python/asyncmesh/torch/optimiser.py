@@ -12,9 +12,11 @@ def momentum_decay(steps):
 
 
 class NAdamW(torch.optim.Optimizer):
-    """Nadam with decoupled weight decay on float32 CPU parameters; agrees with torch.optim.NAdam(decoupled_weight_decay=True).
+    """NAdamW, (4.3) of the method, in one fused pass: torch.optim.NAdam(decoupled_weight_decay=True), with momentum_decay = psi.
 
-    look_ahead=False gives AdamW. A group's lr is applied relative to the first group's. `step` takes clip_norm: by the norm of all its gradients.
+    parameters: dense float32 CPU tensors, or groups with their own lr and weight_decay; a group's lr counts relative to the first group's, as it
+    was here. betas, eps, psi and look_ahead hold for all; look_ahead=False gives AdamW. Gradients are allocated here and keep their
+    addresses; a parameter whose gradient is None raises TypeError at `step`.
     """
 
     def __init__(self, context, parameters, lr=1e-3, betas=(.99, .999), eps=1e-8, weight_decay=.01, psi=.004, look_ahead=True):
@@ -49,11 +51,16 @@ class NAdamW(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure=None, clip_norm=0.0, gradient_scale=1.0):
-        """One update; returns the gradient norm before clipping, or the closure's loss if one is given."""
+        """One update. gradient_scale multiplies the gradients first (1 / loss scale, 1 / micro-batches), then clip_norm > 0 clips by the norm of all of
+        them. Returns the scaled norm before clipping, or the closure's loss if one is given. Raises InvalidArgument, with nothing changed, where
+        that norm is not finite."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        for index, p in enumerate(self._all):
+            if p.grad is None:
+                raise TypeError(f'parameter {index} of shape {tuple(p.shape)} has no gradient; zero_grad() of this optimiser keeps them')
         for region, tensors in ((self.weights, self._all), (self.gradients, [p.grad for p in self._all])):
             if any(t.data_ptr() != s.address for t, s in zip(tensors, region.spans)):
                 region.rebind([t.detach() for t in tensors])
