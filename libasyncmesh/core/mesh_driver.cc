@@ -112,7 +112,12 @@ PeerView MeshSession::peer_view_st(Rank rank) const {
 
 MeshView MeshSession::query() {
   MeshView view;
-  std::vector<std::string> seen;
+  // A link that no port has used is only a plan: it counts where there is no other.
+  std::vector<std::string> used, planned;
+  const auto note = [](std::vector<std::string>* list, const std::string& text) {
+    if (!text.empty() && std::find(list->begin(), list->end(), text) == list->end())
+      list->push_back(text);
+  };
   context_->run([&] {
     view.membership_epoch = mesh_->membership_epoch();
     for (Rank rank = 0; rank < world(); ++rank) {
@@ -120,12 +125,10 @@ MeshView MeshSession::query() {
       const bool gone =
           peer.info.state == mesh::PeerState::kLost || peer.info.state == mesh::PeerState::kLeft;
       view.alive += gone ? 0 : 1;
-      if (!peer.transport.empty() &&
-          std::find(seen.begin(), seen.end(), peer.transport) == seen.end())
-        seen.push_back(peer.transport);
+      note(peer.link_epoch > 0 ? &used : &planned, peer.transport);
     }
   });
-  view.transports = fmt::format("{}", fmt::join(seen, ", "));
+  view.transports = fmt::format("{}", fmt::join(used.empty() ? planned : used, ", "));
   return view;
 }
 

@@ -23,7 +23,7 @@ def arguments():
 def main():
     a = arguments()
     kinds = ['none', a.link] * a.pairs
-    jobs = [job_of(a, a.way, a.steps, a.seed, link=link, evaluations=1) for link in kinds]
+    jobs = [job_of(a, a.way, a.steps, a.seed, link=link, engine='tag', evaluations=1) for link in kinds]  # the engine that a link paces
     results = run_all(jobs)
     if any(isinstance(result, Exception) for result in results):
         raise SystemExit(next(str(result) for result in results if isinstance(result, Exception)))

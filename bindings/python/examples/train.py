@@ -16,7 +16,8 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
 
-from language_model import report
+import asyncmesh
+from language_model import data, report
 from language_model.launch import JobFailed, run_jobs
 from language_model.model import Shape
 from language_model.settings import DEFAULT_LINK, Job, ways
@@ -45,9 +46,14 @@ def arguments():
     return p.parse_args()
 
 
+def engine_of(a):
+    """An emulated link is paced in the tag engine; the bare run beside it takes the same one, so that only the link differs."""
+    return 'tag' if a.engine == 'auto' and a.link != 'none' else a.engine
+
+
 def base_job(a, way, updates):
     shape = Shape(**{name: getattr(a, name) for name in vars(Shape())})
-    return Job(way=way, shape=shape, updates=updates, seed=a.seed, link=a.link, engine=a.engine, tls=a.tls, data=a.data)
+    return Job(way=way, shape=shape, updates=updates, seed=a.seed, link=a.link, engine=engine_of(a), tls=a.tls, data=a.data)
 
 
 def calibrate(a):
@@ -60,13 +66,12 @@ def calibrate(a):
                 kinds.append((name, 'none' if link == 'none' else 'link'))
     ranks = run_jobs(jobs)
     seconds = {kind: max(r['wall_s'] for r in result) / CALIBRATION_UPDATES for kind, result in zip(kinds, ranks)}
-    transports = ranks[0][0]['transports']
     bare, slow = seconds[('sync', 'none')], seconds.get(('sync', 'link'), seconds[('sync', 'none')])
     slow_async = seconds.get(('async', 'link'), seconds[('async', 'none')])
     print(f'calibration, {CALIBRATION_UPDATES} updates each: sync {bare * 1e3:.1f} ms per update bare, {slow * 1e3:.1f} ms on the link: '
           f'{slow / bare:.2f} x; async {seconds[("async", "none")] * 1e3:.1f} and {slow_async * 1e3:.1f} ms', flush=True)
     return dict(sync_none_s=bare, sync_link_s=slow, sync_ratio=slow / bare, async_none_s=seconds[('async', 'none')],
-                async_link_s=slow_async), transports
+                async_link_s=slow_async)
 
 
 def plan(a, calibration):
@@ -87,16 +92,26 @@ def plan(a, calibration):
     return [base_job(a, chosen[name], steps // micro[name]) for name in names]
 
 
+def check(a):
+    """Refuses what the ranks would refuse, before they are started."""
+    data.load(a.data or None)
+    try:
+        asyncmesh.Context(link=a.link).close()
+    except asyncmesh.Error as error:
+        raise SystemExit(f'train.py: --link: {error}') from error
+
+
 def main():
     a = arguments()
+    check(a)
     emulated = 'no emulation: the bare machine' if a.link == 'none' else f'{a.link}, EMULATED in the transport: one egress bucket per rank for both axes'
     print(f'link: {emulated}', flush=True)
     try:
-        calibration, transports = calibrate(a)
-        print(f'transports: {transports}', flush=True)
+        calibration = calibrate(a)
         jobs = plan(a, calibration)
         results = {}
         gathered = run_jobs(jobs)
+        transports = gathered[0][0]['transports']
     except JobFailed as failure:
         print(f'train.py: {failure}', file=sys.stderr)
         return 1

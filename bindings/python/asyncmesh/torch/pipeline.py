@@ -4,12 +4,14 @@ The order per update (one rank): backward -> optimiser step (writes the newest w
 forward. It blocks in one place only, `Context.poll`, for any of: activation, gradient, room to send, loss of a peer.
 """
 import time
+from collections import Counter
 
 import torch
 
+from .. import _c
 from .. import pipeline as order
 from ..averaging import Averager, Optimiser
-from ..errors import PeerLost
+from ..errors import PeerLost, Timeout
 from ..pipeline import Port, Stage
 from .stash import Scratch, Stash
 
@@ -21,23 +23,26 @@ class PipelineStage:
 
     payload_bytes: the largest activation. mode: 'opportunistic' | 'deterministic' | 'synchronous'. micro_batches: per update.
     in_flight: micro-batches in flight on this stage (0: the least, P - s). averaging: settings of the averager; synchronous stages average gradients
-    instead. optimiser: settings of the optimiser. Counters: seconds blocked, in averager calls, in evaluation; staleness of each channel.
+    instead. optimiser: settings of the optimiser. timeout: seconds in which something must come from the neighbours or the replicas, else `Timeout`.
+    Counters: seconds blocked, in averager calls, in evaluation; `staleness`: {channel in: {versions: frames}}, `last_staleness`.
     """
 
-    def __init__(self, mesh, module, payload_bytes, mode='opportunistic', micro_batches=1, in_flight=0, optimiser=None, averaging=None):
+    def __init__(self, mesh, module, payload_bytes, mode='opportunistic', micro_batches=1, in_flight=0, optimiser=None, averaging=None,
+                 timeout=120.0):
         self.mesh, self.context = mesh, mesh.context
         self.first, self.last = mesh.stage == 0, mesh.stage == mesh.stages - 1
-        self.synchronous, self.micro_batches = mode == 'synchronous', micro_batches
+        self.synchronous, self.micro_batches, self.timeout = mode == 'synchronous', micro_batches, timeout
         self._stage_settings = dict(stages=mesh.stages, stage=mesh.stage, mode=mode, in_flight=in_flight, micro_batches=micro_batches)
         depth = max(in_flight, mesh.stages - mesh.stage, micro_batches if self.synchronous else 1)
         self.stash = Stash(self.context, module, self._ring())
         self.optimiser = Optimiser(self.stash.weights, self.stash.gradients, **(optimiser or {}))
         self.averager = Averager(mesh, self.stash.weights, **(averaging or {}))
         self._open_ports(payload_bytes, depth)
-        self.version = 0
+        self.version, self._moved_at = 0, 0.0
         self.blocked_s = self.averaging_s = self.evaluation_s = 0.0
         self._scratch, self.finished, self._bytes_sent, self.evaluation_bytes = None, False, 0, 0
-        self.staleness = {'activation': 0, 'gradient': 0}
+        self.staleness = {name: Counter() for name, here in (('activation', not self.first), ('gradient', not self.last)) if here}
+        self.last_staleness = dict.fromkeys(self.staleness)
         self.delay = 0
 
     def _ring(self):
@@ -70,6 +75,7 @@ class PipelineStage:
         n = 0, 1, ...; after_update(self, n, result) after each; progress(n) in 0..1 for the schedule of the averager."""
         schedule = Stage(**self._stage_settings, total=updates * self.micro_batches)
         self._inputs, self._loss, self._pending, self._graphs = inputs, loss, [], {}
+        self._moved_at = time.perf_counter()
         self._activation = self._gradient = None
         total = updates * self.micro_batches
         self._activations_due, self._gradients_due = 0 if self.first else total, 0 if self.last else total
@@ -90,6 +96,8 @@ class PipelineStage:
                 break
             else:
                 self._wait()
+                continue
+            self._moved_at = time.perf_counter()
 
     def _move(self):
         """Sends what waits for room, takes what has come; never blocks."""
@@ -108,7 +116,8 @@ class PipelineStage:
     def _receive(self, port, name):
         frame = port.recv(self.version)
         if frame is not None:
-            self.staleness[name] = frame.staleness
+            self.staleness[name][frame.staleness] += 1
+            self.last_staleness[name] = frame.staleness
         return frame
 
     @property
@@ -126,7 +135,10 @@ class PipelineStage:
         for event in self.context.poll(1.0):
             if event['kind'] in ('peer_lost', 'mesh_lost'):
                 raise PeerLost(event['status'], event['text'] or f'rank {event["rank"]} was lost')
-        self.blocked_s += time.perf_counter() - started
+        now = time.perf_counter()
+        self.blocked_s += now - started
+        if now - self._moved_at > self.timeout:
+            raise Timeout(_c.TIMEOUT, f'rank {self.mesh.rank} has waited {self.timeout} s for its neighbours in the pipeline')
 
     def _forward(self, action):
         k, version, slot = action.micro_batch, action.version, action.slot
@@ -160,11 +172,11 @@ class PipelineStage:
         n = action.version - 1
         if self.synchronous:
             started = time.perf_counter()
-            self.averager.mean(self.stash.gradients)
+            self.averager.mean(self.stash.gradients, timeout=self.timeout)
             self.averaging_s += time.perf_counter() - started
         self.optimiser.step(learning_rate(n), 1.0 / self.micro_batches, clip_norm, mirror=mirror)
         if not self.synchronous:
-            result = self.averager.call(progress(n) if progress else 0.0, mirror=mirror)
+            result = self.averager.call(progress(n) if progress else 0.0, mirror=mirror, timeout=self.timeout)
             self.averaging_s += result.time_ns * 1e-9
         self.stash.wrote(action.slot)
         self.stash.gradient.zero_()

@@ -24,6 +24,8 @@ def _read(paths):
 def load(path=None):
     """(training, validation) as int64 tensors of bytes. A directory: every 10th file validates. One file: its last tenth does, which is never
     trained on. None: the standard library."""
+    if path and not os.path.exists(path):
+        raise SystemExit(f'{path}: no such file or directory')
     if path and os.path.isfile(path):
         text = _read([path])
         cut = len(text) * 9 // 10

@@ -30,7 +30,8 @@ def run_jobs(jobs, stages=2, replicas=2, directory=None, timeout=None):
         directory = directory or scratch
         with open(os.path.join(directory, 'jobs.json'), 'w') as file:
             json.dump([job.to_json() for job in jobs], file)
-        processes = run.start([sys.executable, '-m', 'language_model.worker'], ranks, stages, environment(directory))
+        processes = run.start([sys.executable, '-m', 'language_model.worker'], ranks, stages, environment(directory),
+                              die_with_caller=True)
         try:
             status = run.wait(processes, timeout=timeout)
         except BaseException:

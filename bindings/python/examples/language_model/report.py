@@ -35,7 +35,8 @@ def document(results, job, transports, calibration):
                 steps=results['async']['updates'] if 'async' in results else job.updates, shape=vars(job.shape), calibration=calibration)
 
 
-_COLUMNS = [('validation loss', 'val_loss', '{:.4f}'), ('perplexity', 'val_ppl', '{:.3f}'), ('updates', 'updates', '{:d}'),
+_COLUMNS = [('validation loss', 'val_loss', '{:.4f}'), ('perplexity', 'val_ppl', '{:.3f}'), ('peak learning rate', 'lr', '{:g}'),
+            ('micro-batches/update', 'micro_batches', '{:d}'), ('updates', 'updates', '{:d}'),
             ('tokens', 'tokens', '{:,d}'), ('wall clock s', 'wall_s', '{:.1f}'), ('in averaging', 'averaging_fraction', '{:.1%}'),
             ('blocked in pipeline', 'blocked_pp_fraction', '{:.1%}'), ('MB data axis', 'bytes_dp', '{:.1f}'),
             ('MB pipeline axis', 'bytes_pp', '{:.1f}'), ('rounds started', 'rounds_started', '{:d}'),

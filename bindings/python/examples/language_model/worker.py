@@ -12,7 +12,7 @@ import asyncmesh
 import asyncmesh.torch
 
 from . import data
-from .model import build_stage, cross_entropy
+from .model import Shape, build_stage, cross_entropy
 from .settings import Job
 
 
@@ -31,7 +31,7 @@ class Progress:
         self.every = max(1, job.updates // max(1, job.evaluations))
         self.curve, self.loss = [], float('nan')
         self.tokens_per_update = job.shape.batch * job.shape.context * job.way.micro_batches * pipeline.mesh.replicas
-        self.speaks = job.live and pipeline.last and pipeline.mesh.replica == 0
+        self.speaks = job.live and pipeline.mesh.replica == 0
         self.started = time.perf_counter()
 
     def train_seconds(self):
@@ -53,10 +53,11 @@ class Progress:
 
     def print_line(self, done, result):
         p, seconds = self.pipeline, self.train_seconds()
-        stale = ', '.join(f'{name} {value}' for name, value in p.staleness.items() if name in ('activation', 'gradient') and value is not None)
-        print(f'  {self.job.way.name:11s} update {done:5d}/{self.job.updates}  {done * self.tokens_per_update / seconds:8.0f} tokens/s  '
-              f'loss {self.loss:.3f}  staleness: {stale}  round age {result.age_calls} calls, {result.age_ns * 1e-6:.1f} ms  '
-              f'open {result.open}', flush=True)
+        stale = ', '.join(f'{name} {value}' for name, value in p.last_staleness.items())
+        loss = f'loss {self.loss:.3f}  ' if p.last else ' ' * 12
+        print(f'  {self.job.way.name:11s} stage {p.mesh.stage}  update {done:5d}/{self.job.updates}  '
+              f'{done * self.tokens_per_update / seconds:8.0f} tokens/s  {loss}staleness: {stale:13s}  '
+              f'round age {result.age_calls} calls, {result.age_ns * 1e-6:.1f} ms  open {result.open}', flush=True)
 
 
 def fingerprint(module):
@@ -96,7 +97,7 @@ def train(job, index):
     final = pipeline.evaluate(progress.validation, cross_entropy) if job.evaluations else None
     info, mesh_info = pipeline.averager.info(), mesh.info()
     result = dict(rank=mesh.rank, stage=mesh.stage, replica=mesh.replica, curve=progress.curve, val_loss=final, wall_s=seconds,
-                  averaging_s=pipeline.averaging_s, blocked_s=pipeline.blocked_s, delay=pipeline.delay, averager=info,
+                  averaging_s=pipeline.averaging_s, blocked_s=pipeline.blocked_s, staleness=pipeline.staleness, delay=pipeline.delay, averager=info,
                   transports=mesh_info['transports'], link=mesh_info['link'], fingerprint=fingerprint(module),
                   bytes_dp=info['bytes_posted'] - pipeline.evaluation_bytes, bytes_pp=pipeline.bytes_sent, elements=info['elements'], tokens=job.updates * progress.tokens_per_update)
     if job.checkpoint:
@@ -108,12 +109,21 @@ def train(job, index):
     return result
 
 
+def warm_up(job):
+    """The first backward of a process imports and compiles a good deal: before any clock runs."""
+    small = Shape(width=16, layers=2, heads=2, context=8, batch=2)
+    module = build_stage(small, 1, 0, job.seed)
+    bytes_in = torch.zeros(2, 8, dtype=torch.int64)
+    torch.func.functional_call(module, dict(module.named_parameters()), (bytes_in,)).sum().backward()
+
+
 def main():
     torch.set_num_threads(1)
     directory = os.environ['ASYNCMESH_JOB_DIR']
     with open(os.path.join(directory, 'jobs.json')) as file:
         jobs = [Job.from_json(values) for values in json.load(file)]
     rank = int(os.environ['RANK'])
+    warm_up(jobs[0])
     for index, job in enumerate(jobs):
         try:
             result = train(job, index)
