@@ -1,10 +1,16 @@
 #include "transport/ucx/ucx_connection.h"
 
-#include <cstring>
-#include <utility>
-
 #include "transport/ucx/ucx_link.h"
 #include "transport/ucx/ucx_log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <utility>
 
 namespace asyncmesh::transport {
 
@@ -65,6 +71,32 @@ ucs_status_t UcxConnection::connect(std::span<const std::byte> address) {
   return status;
 }
 
+// UCX 1.13 cannot be asked for an endpoint's transports other than by printing it:
+// "lane[0]:  1:tcp/lo.0 md[1] ...".
+std::string UcxConnection::transports() const {
+  if (endpoint_ == nullptr) return "UCX, not connected yet";
+  char* text = nullptr;
+  size_t bytes = 0;
+  FILE* stream = open_memstream(&text, &bytes);
+  if (stream == nullptr) return "unknown";
+  ucp_ep_print_info(endpoint_, stream);
+  fclose(stream);
+  const std::string_view printed(text, bytes);
+  std::vector<std::string> names;
+  for (size_t at = printed.find("lane["); at != std::string_view::npos;
+       at = printed.find("lane[", at + 1)) {
+    const size_t start = printed.find(':', printed.find(':', at) + 1);
+    const size_t end = printed.find_first_of(" \n", start);
+    if (start == std::string_view::npos || end == std::string_view::npos) break;
+    std::string name(printed.substr(start + 1, end - start - 1));
+    name.resize(std::min(name.rfind('.'), name.size()));
+    name.resize(std::min(name.find("/memory"), name.size()));
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  std::free(text);
+  return names.empty() ? "unknown" : fmt::format("{}", fmt::join(names, " + "));
+}
+
 // UCX arms the transports that no endpoint uses yet from within its progress, and only once that
 // finds nothing. An error of UCX leaves the owner to its bounded sleep: better than a spin on a
 // worker that cannot sleep.
@@ -77,7 +109,7 @@ void UcxConnection::keep(std::shared_ptr<Lingering> object) {
 
 void UcxConnection::begin_close() {
   link_ = nullptr;
-  if (endpoint_ == nullptr || failed_) return;
+  if (endpoint_ == nullptr || failed_ || transports().find("tcp") == std::string::npos) return;
   ucp_request_param_t param;
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   param.cb.send = &UcxConnection::on_flushed;

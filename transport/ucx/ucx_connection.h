@@ -10,11 +10,13 @@
 // and says hello with its own; the reader connects back. Whoever connects first, each side has one
 // endpoint.
 //
-// Closing: UCX asserts, too, if an endpoint is closed by force while one of its own connection
-// messages waits to be sent. `begin_close` therefore asks for a flush; once it is done nothing
-// waits, the endpoint is closed, and after some more rounds of progress the worker can go. While a
-// peer is stopped, its buffers full, the flush takes until it runs again or dies; the connection
-// waits in the domain meanwhile and costs nothing else.
+// Closing: UCX asserts, too, if an endpoint over TCP is closed by force while one of its own
+// connection messages waits to be sent. `begin_close` therefore asks for a flush; once it is done
+// nothing waits, the endpoint is closed, and after some more rounds of progress the worker can go.
+// While a peer is stopped, its buffers full, the flush takes until it runs again or dies; the
+// connection waits in the domain meanwhile and costs nothing else. Over shared memory connection
+// messages never wait, while a flush would, for good, for a peer that died before it answered the
+// first one: there the endpoint is closed at once.
 //
 // Threads: the progress owner only. The worker is SERIALIZED: creation and progress may be on
 // different threads, one at a time.
@@ -23,6 +25,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/status.h"
@@ -52,6 +55,7 @@ class UcxConnection {
     quiet_ = events == 0;
     return events;
   }
+  std::string transports() const;  // of the endpoint: "tcp/eth0", "sysv + posix"
   bool arm();  // false: there is work already, or there was at the last progress
 
   // Holds on to `object` until UCX is done with it, or the worker is gone.

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdio>
-#include <cstdlib>
 #include <utility>
 
 #include "transport/ucx/ucx_lane.h"
@@ -123,32 +121,6 @@ Status UcxLink::check_open(LaneId lane, const LaneGeometry& geometry) const {
   if (valid) return {};
   return {Code::kInvalidArgument,
           fmt::format("lane {}: {} slots of {} bytes", lane, geometry.slots, geometry.slot_bytes)};
-}
-
-// UCX 1.13 cannot be asked for an endpoint's transports other than by printing it:
-// "lane[0]:  1:tcp/lo.0 md[1] ...".
-std::string UcxLink::transports() const {
-  if (endpoint() == nullptr) return "UCX, not connected yet";
-  char* text = nullptr;
-  size_t bytes = 0;
-  FILE* stream = open_memstream(&text, &bytes);
-  if (stream == nullptr) return "unknown";
-  ucp_ep_print_info(endpoint(), stream);
-  fclose(stream);
-  const std::string_view printed(text, bytes);
-  std::vector<std::string> names;
-  for (size_t at = printed.find("lane["); at != std::string_view::npos;
-       at = printed.find("lane[", at + 1)) {
-    const size_t start = printed.find(':', printed.find(':', at) + 1);
-    const size_t end = printed.find_first_of(" \n", start);
-    if (start == std::string_view::npos || end == std::string_view::npos) break;
-    std::string name(printed.substr(start + 1, end - start - 1));
-    name.resize(std::min(name.rfind('.'), name.size()));
-    name.resize(std::min(name.find("/memory"), name.size()));
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  }
-  std::free(text);
-  return names.empty() ? "unknown" : fmt::format("{}", fmt::join(names, " + "));
 }
 
 }  // namespace asyncmesh::transport

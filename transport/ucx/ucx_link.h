@@ -40,6 +40,7 @@ class UcxLink : public Link {
   UcxDomain& domain() { return domain_; }
   bool is_open() const { return connection_ != nullptr; }
   UcxConnection& connection() { return *connection_; }
+  const UcxConnection& connection() const { return *connection_; }
   ucp_ep_h endpoint() const { return connection_->endpoint(); }
   Epoch epoch() const { return identity_.epoch; }
   bool failed() const { return failed_; }
@@ -75,7 +76,6 @@ class UcxLink : public Link {
   void close();
   virtual void on_control(const ControlMessage& message);
   Status check_open(LaneId lane, const LaneGeometry& geometry) const;
-  std::string transports() const;  // of the endpoint: "tcp/eth0", "sysv + posix"
 
   UcxDomain& domain_;
   std::vector<UcxInbound*> inbound_;

@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <string>
 
@@ -19,6 +20,14 @@ using transport::FrameStep;
 using transport::Sequence;
 
 constexpr Nanoseconds kSecond = 1'000'000'000;
+
+size_t open_descriptors() {
+  size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    ++count;
+  }
+  return count;
+}
 
 struct Case {
   std::string engine;
@@ -166,6 +175,27 @@ TEST_P(Kill, WriterAtAnyInstant) {
     lane.close();
   }
   expect_service();
+}
+
+// Neither a peer that dies while it connects, nor one that dies later.
+TEST_P(Kill, DeadPeersLeaveNothingBehind) {
+  const auto lose_a_reader = [&](Sequence at) {
+    const PeerOrders theirs = ending(Role::kReader, FrameStep::kBeforeRelease, at);
+    PeerProcess peer(theirs);
+    KillLane lane(*transport_, mirrored(theirs), peer.fd());
+    ASSERT_TRUE(lane.introduce());
+    ASSERT_TRUE(lane.open()) << lane.error();
+    EXPECT_TRUE(run(lane, [&] { return peer.ended(); }));
+    lane.close();
+    for (int round = 0; round < 5000; ++round) transport_->progress();
+  };
+  lose_a_reader(1);
+  const size_t before = open_descriptors();
+  for (int round = 0; round < 3; ++round) {
+    lose_a_reader(1);
+    lose_a_reader(20);
+  }
+  EXPECT_LE(open_descriptors(), before);
 }
 
 // The peer stops, is given up, and resumes: what it still writes into its old epoch must not be

@@ -1,8 +1,8 @@
 // What the conformance suite does not ask of a transport, but of these engines.
-#include <dirent.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,9 +32,9 @@ Backend engine(const std::string& name) {
 
 size_t open_descriptors() {
   size_t count = 0;
-  DIR* directory = opendir("/proc/self/fd");
-  while (readdir(directory) != nullptr) ++count;
-  closedir(directory);
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    ++count;
+  }
   return count;
 }
 

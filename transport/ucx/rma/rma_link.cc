@@ -43,7 +43,7 @@ Result<std::unique_ptr<Outbound>> RmaLink::open_outbound(LaneId lane, const Lane
 }
 
 std::string RmaLink::describe() const {
-  return fmt::format("rma over {}{}", transports(), direct_ ? " (direct stores)" : "");
+  return fmt::format("rma over {}{}", connection().transports(), direct_ ? " (direct stores)" : "");
 }
 
 void RmaLink::on_control(const ControlMessage& message) {

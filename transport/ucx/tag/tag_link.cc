@@ -30,7 +30,9 @@ Result<std::unique_ptr<Outbound>> TagLink::open_outbound(LaneId lane, const Lane
   return std::unique_ptr<Outbound>(std::make_unique<TagOutbound>(*this, lane, geometry, sink));
 }
 
-std::string TagLink::describe() const { return fmt::format("tag over {}", transports()); }
+std::string TagLink::describe() const {
+  return fmt::format("tag over {}", connection().transports());
+}
 
 uint32_t TagLink::progress_frames() {
   uint32_t events = progress();
