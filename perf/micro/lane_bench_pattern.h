@@ -49,8 +49,7 @@ struct Medium {
   bool rma = false;
 };
 
-// The bare frames, too, have a payload of `bytes`; they ones carry the frame header's 80 bytes as
-// well.
+// The bare frames, too, have a payload of `bytes`, and carry the frame header's 80 bytes besides.
 std::unique_ptr<Pattern> make_lane_pattern(const ProcessPair& pair, const Medium& medium,
                                            const Shape& shape);
 std::unique_ptr<Pattern> make_tag_pattern(const ProcessPair& pair, const Medium& medium,

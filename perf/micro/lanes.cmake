@@ -3,6 +3,5 @@ add_executable(lane_benchmark lane_bench_lanes.cc lane_bench_pair.cc lane_bench_
 target_link_libraries(lane_benchmark PRIVATE asyncmesh_flags asyncmesh_lane asyncmesh_transport_ucx asyncmesh_base ucx::ucp ucx::ucs
                       fmt::fmt)
 if(ASYNCMESH_BUILD_TESTS)
-  add_test(NAME lane_benchmark_smoke COMMAND lane_benchmark --smoke)
-  set_tests_properties(lane_benchmark_smoke PROPERTIES LABELS perf TIMEOUT 120)
+  asyncmesh_add_command_test(lane_benchmark_smoke LABELS perf COMMAND lane_benchmark --smoke)
 endif()

@@ -2,8 +2,9 @@
 #   One room: object library asyncmesh_NAME_objects (goes into the shared library) and static library asyncmesh_NAME
 #   (what unit tests link). ROOMS are the rooms it may use, LINK foreign targets.
 # asyncmesh_add_library(): libasyncmesh.so and libasyncmesh.a out of every room.
-# asyncmesh_add_test(NAME SOURCES ... LABELS ... [ROOMS ...] [LINK ...] [ARGS ...] [TIMEOUT s] [OWN_MAIN]): a GoogleTest
-#   program, run by ctest as one test. OWN_MAIN: its sources hold main().
+# asyncmesh_add_test(NAME SOURCES ... LABELS ... [ROOMS ...] [LINK ...] [ARGS ...] [TIMEOUT s] [OWN_MAIN] [ALONE]): a
+#   GoogleTest program, run by ctest as one test. OWN_MAIN: its sources hold main(). ALONE: it judges time, so no other test runs
+#   beside it.
 # asyncmesh_add_command_test(NAME LABELS ... COMMAND ... [TIMEOUT s]): any other command, run by ctest.
 #
 # Programs labelled unit, conformance or protocol also hang on the target `tests_sanitized`: what the sanitizer builds need.
@@ -74,7 +75,7 @@ function(asyncmesh_set_test_properties name timeout labels)
 endfunction()
 
 function(asyncmesh_add_test name)
-  cmake_parse_arguments(arg "OWN_MAIN" "TIMEOUT" "SOURCES;LABELS;ROOMS;LINK;ARGS" ${ARGN})
+  cmake_parse_arguments(arg "OWN_MAIN;ALONE" "TIMEOUT" "SOURCES;LABELS;ROOMS;LINK;ARGS" ${ARGN})
   if(NOT arg_LABELS)
     message(FATAL_ERROR "${name}: a test needs LABELS (tests/CMakeLists.txt lists them)")
   endif()
@@ -91,6 +92,9 @@ function(asyncmesh_add_test name)
   endforeach()
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
   asyncmesh_set_test_properties(${name} ${arg_TIMEOUT} "${arg_LABELS}")
+  if(arg_ALONE)
+    set_property(TEST ${name} PROPERTY RUN_SERIAL TRUE)
+  endif()
   foreach(label IN LISTS arg_LABELS)
     if(label MATCHES "^(unit|conformance|protocol)$")
       add_dependencies(tests_sanitized ${name})
