@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -12,10 +13,17 @@
 namespace asyncmesh::core {
 namespace {
 
+// Empty counts as absent.
+std::optional<std::string> variable(const mesh::Environment& environment, const char* name) {
+  auto value = environment.variable(name);
+  if (value && value->empty()) value.reset();
+  return value;
+}
+
 template <typename Value, size_t N>
 Status choose(const mesh::Environment& environment, const char* name,
               const std::array<std::pair<const char*, Value>, N>& words, Value* target) {
-  const auto text = environment.variable(name);
+  const auto text = variable(environment, name);
   if (!text) return {};
   std::string known;
   for (const auto& [word, value] : words) {
@@ -29,7 +37,7 @@ Status choose(const mesh::Environment& environment, const char* name,
 }
 
 void copy(const mesh::Environment& environment, const char* name, std::string* target) {
-  if (const auto text = environment.variable(name)) *target = *text;
+  if (const auto text = variable(environment, name)) *target = *text;
 }
 
 }  // namespace
@@ -51,7 +59,7 @@ Result<ContextConfig> context_config_from_environment(const mesh::Environment& e
   ASYNCMESH_RETURN_IF_ERROR(choose<bool>(
       environment, "ASYNCMESH_CHECKSUM",
       std::array<std::pair<const char*, bool>, 2>{{{"0", false}, {"1", true}}}, &config.checksum));
-  if (environment.variable("ASYNCMESH_LOG")) {
+  if (variable(environment, "ASYNCMESH_LOG")) {
     config.log_fd = STDERR_FILENO;
     ASYNCMESH_RETURN_IF_ERROR(choose<LogLevel>(
         environment, "ASYNCMESH_LOG",

@@ -99,6 +99,22 @@ TEST(EnvConfig, ReadsTheContextsVariables) {
   EXPECT_EQ(config.value().log_level, LogLevel::kInfo);
 }
 
+// An empty ASYNCMESH_ENGINE was once "none of auto, tag, ...".
+TEST(EnvConfig, EmptyCountsAsAbsent) {
+  std::vector<std::pair<std::string, std::string>> empty;
+  for (const char* name :
+       {"ENGINE", "TLS", "NET_DEVICES", "LINK", "FAULTS", "PROGRESS", "CHECKSUM", "LOG"})
+    empty.emplace_back(std::string("ASYNCMESH_") + name, "");
+  const auto config = context_config_from_environment(environment(empty));
+  ASSERT_TRUE(config.ok()) << config.status().text();
+  const ContextConfig defaults;
+  EXPECT_EQ(config.value().engine, defaults.engine);
+  EXPECT_EQ(config.value().progress, defaults.progress);
+  EXPECT_EQ(config.value().checksum, defaults.checksum);
+  EXPECT_EQ(config.value().log_fd, defaults.log_fd);
+  EXPECT_EQ(config.value().tls + config.value().link + config.value().faults, "");
+}
+
 TEST(EnvConfig, NamesAVariableThatDoesNotParse) {
   const auto wrong = context_config_from_environment(environment({{"ASYNCMESH_ENGINE", "warp"}}));
   ASSERT_EQ(wrong.code(), Code::kInvalidArgument);
