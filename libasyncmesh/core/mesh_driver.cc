@@ -21,6 +21,8 @@ uint32_t MeshSession::progress_st(Nanoseconds now) {
   if (now >= look_at_ || now >= mesh_->next_deadline_st()) {
     look_at_ = now + kLookInterval;
     events += mesh_->progress_st(now);
+    events += backlog_.drain_st(
+        [this](Rank to, MessageType type, const Body& body) { return offer_st(to, type, body); });
   }
   return events;
 }
@@ -48,12 +50,22 @@ void MeshSession::woken_st(Nanoseconds now, std::span<const pollfd> fds) {
 }
 
 void MeshSession::send_st(Rank to, MessageType type, const Body& body) {
-  const Code code = mesh_->send_st(to, static_cast<uint16_t>(type), body);
   look_at_ = 0;  // let it out
+  const bool queue = backlog_.waits_for_st(to);
+  if (!queue && offer_st(to, type, body) != Code::kAgain) return;
+  backlog_.put_st(to, type, body);
+  if (!queue)
+    context_->logger().write(LogLevel::kWarning,
+                             fmt::format("rank {} does not read its control messages", to));
+}
+
+Code MeshSession::offer_st(Rank to, MessageType type, const Body& body) {
+  const Code code = mesh_->send_st(to, static_cast<uint16_t>(type), body);
   // A peer that is gone is told by on_peer; a message that is too large is ours to explain.
   if (code == Code::kTooLarge)
     context_->logger().write(
         LogLevel::kError, fmt::format("a control message of {} bytes is too large", body.size()));
+  return code;
 }
 
 void MeshSession::on_message(Rank from, uint16_t type, std::span<const std::byte> body) {
@@ -152,6 +164,7 @@ std::vector<PeerView> MeshSession::query_peers() {
 void MeshSession::read_counters(std::vector<Counter>& out) const {
   context_->run([&] {
     out.push_back({"mesh.membership_epoch", mesh_->membership_epoch()});
+    out.push_back({"mesh.messages_deferred", backlog_.deferred_st()});
     for (Rank rank = 0; rank < world(); ++rank) {
       if (rank == config_.rank) continue;
       const Link& link = links_->link_st(rank);

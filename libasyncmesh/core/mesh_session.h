@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/context.h"
+#include "core/control_backlog.h"
 #include "core/control_message.h"
 #include "core/engines.h"
 #include "core/hello_box.h"
@@ -92,6 +93,7 @@ class MeshSession final : public CounterSource,
   Nanoseconds spin_st() const override { return spin_; }
 
   void send_st(Rank to, MessageType type, const Body& body) override;
+  Code offer_st(Rank to, MessageType type, const Body& body);  // kAgain: to be offered again
   void on_message(Rank from, uint16_t type, std::span<const std::byte> body) override;
   void on_peer(const mesh::PeerInfo& peer) override;
   void on_mesh_lost(const Status& why) override;
@@ -112,6 +114,7 @@ class MeshSession final : public CounterSource,
   Nanoseconds look_at_ = 0;  // when the control sockets are due
   Nanoseconds armed_at_ = 0;
   Status lost_;  // why the mesh is lost
+  ControlBacklog backlog_;
 
   HelloBox hellos_;
 };
