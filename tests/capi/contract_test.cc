@@ -109,7 +109,10 @@ TEST(Contract, Context) {
         set_text(c.tls, sizeof c.tls, "tcp");
       },
       ASYNCMESH_UNSUPPORTED);
+}
 
+TEST(Contract, ContextPollCountersAndDescription) {
+  asyncmesh_context_t* context = nullptr;
   CHECK_OK(asyncmesh_context_create(nullptr, &context));
   uint32_t count = 7;
   EXPECT_EQ(asyncmesh_context_do_work(context, nullptr), ASYNCMESH_INVALID_STATE);
