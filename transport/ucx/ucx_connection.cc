@@ -1,8 +1,5 @@
 #include "transport/ucx/ucx_connection.h"
 
-#include "transport/ucx/ucx_link.h"
-#include "transport/ucx/ucx_log.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +8,9 @@
 #include <cstring>
 #include <string_view>
 #include <utility>
+
+#include "transport/ucx/ucx_link.h"
+#include "transport/ucx/ucx_log.h"
 
 namespace asyncmesh::transport {
 
@@ -52,12 +52,16 @@ Status UcxConnection::open(ucp_context_h context) {
 }
 
 UcxConnection::~UcxConnection() {
-  if (close_request_ != nullptr) ucp_request_free(close_request_);
   for (const auto& object : kept_) object->drop_handles();
   worker_.reset();
 }
 
 ucs_status_t UcxConnection::connect(std::span<const std::byte> address) {
+  // If the peer's own request came first and could not be served, since the peer is gone again, UCX
+  // 1.13 would hand out the endpoint of that attempt, which has no lanes: the next send would end
+  // the process. It clears such endpoints away in the progress that follows.
+  for (int round = 0; round < kRoundsBeforeConnect && progress() != 0; ++round) {
+  }
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER;
@@ -118,12 +122,15 @@ void UcxConnection::begin_close() {
 }
 
 void UcxConnection::progress_close() {
+  if (endpoint_ != nullptr) {
+    if (flushing_ && !failed_) progress();
+    if (!flushing_ || failed_) close_endpoint();
+  }
+  if (close_request_ == nullptr) return;
   progress();
-  if (endpoint_ != nullptr && (failed_ || !flushing_)) close_endpoint();
-  if (endpoint_ != nullptr) return;
-  const bool pending =
-      close_request_ != nullptr && ucp_request_check_status(close_request_) == UCS_INPROGRESS;
-  if (!pending) ++closed_rounds_;
+  if (ucp_request_check_status(close_request_) == UCS_INPROGRESS) return;
+  ucp_request_free(close_request_);
+  close_request_ = nullptr;
 }
 
 void UcxConnection::close_endpoint() {

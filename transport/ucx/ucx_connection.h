@@ -12,11 +12,12 @@
 //
 // Closing: UCX asserts, too, if an endpoint over TCP is closed by force while one of its own
 // connection messages waits to be sent. `begin_close` therefore asks for a flush; once it is done
-// nothing waits, the endpoint is closed, and after some more rounds of progress the worker can go.
-// While a peer is stopped, its buffers full, the flush takes until it runs again or dies; the
-// connection waits in the domain meanwhile and costs nothing else. Over shared memory connection
-// messages never wait, while a flush would, for good, for a peer that died before it answered the
-// first one: there the endpoint is closed at once.
+// nothing waits, and the endpoint is closed. While a peer is stopped, its buffers full, the flush
+// takes until it runs again or dies; the connection waits in the domain meanwhile and costs nothing
+// else. Over shared memory connection messages never wait, while a flush would, for good, for a
+// peer that died before it answered the first one: there the endpoint is closed at once. Once it is
+// closed the worker makes no progress any more, or it would answer the peer's late connection
+// requests with another endpoint, and the peer would end with an assertion.
 //
 // Threads: the progress owner only. The worker is SERIALIZED: creation and progress may be on
 // different threads, one at a time.
@@ -49,7 +50,7 @@ class UcxConnection {
   ucp_ep_h endpoint() const { return endpoint_; }  // null until connected
   int event_fd() const { return event_fd_; }
 
-  ucs_status_t connect(std::span<const std::byte> address);
+  ucs_status_t connect(std::span<const std::byte> address);  // makes some progress first
   uint32_t progress() {
     const uint32_t events = ucp_worker_progress(worker_.get());
     quiet_ = events == 0;
@@ -63,11 +64,10 @@ class UcxConnection {
 
   void begin_close();     // no call comes to the link any more
   void progress_close();  // a round of progress, and the next step where it is possible
-  bool is_gone() const { return closed_rounds_ >= kRoundsAfterClose; }
+  bool is_gone() const { return endpoint_ == nullptr && close_request_ == nullptr; }  // closing
 
  private:
-  // In which UCX finishes what a forced close left to do.
-  static constexpr uint32_t kRoundsAfterClose = 64;
+  static constexpr int kRoundsBeforeConnect = 64;
 
   explicit UcxConnection(UcxLink* link) : link_(link) {}
   Status open(ucp_context_h context);
@@ -84,7 +84,6 @@ class UcxConnection {
   bool quiet_ = false;           // the last progress found nothing
   bool failed_ = false;
   bool flushing_ = false;
-  uint32_t closed_rounds_ = 0;
   void* close_request_ = nullptr;
   std::vector<std::shared_ptr<Lingering>> kept_;  // freed after the worker
   UniqueUcpWorker worker_;

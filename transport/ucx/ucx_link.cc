@@ -31,7 +31,9 @@ Status UcxLink::open() {
 Status UcxLink::connect(std::span<const std::byte> worker_address) {
   if (endpoint() != nullptr) return {};
   take_ucx_log();
+  connecting_ = true;
   const ucs_status_t status = connection_->connect(worker_address);
+  connecting_ = false;
   if (status != UCS_OK) {
     const bool unreachable = status == UCS_ERR_UNREACHABLE || status == UCS_ERR_UNSUPPORTED;
     return ucx_error(unreachable ? Code::kUnsupported : Code::kLinkError,

@@ -38,6 +38,7 @@ class UcxLink : public Link {
   Status open();
 
   UcxDomain& domain() { return domain_; }
+  bool connecting() const { return connecting_; }  // frames must not be delivered now
   bool is_open() const { return connection_ != nullptr; }
   UcxConnection& connection() { return *connection_; }
   const UcxConnection& connection() const { return *connection_; }
@@ -89,6 +90,7 @@ class UcxLink : public Link {
   FrameHook hook_;
   bool failed_ = false;
   bool told_ = false;
+  bool connecting_ = false;
   Status failure_;
   Bytes peer_worker_;  // from a hello that waits to be answered
   std::shared_ptr<ControlSlot> hello_slot_;

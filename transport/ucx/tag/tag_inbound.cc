@@ -91,7 +91,7 @@ void TagReceives::on_received(void*, ucs_status_t status, const ucp_tag_recv_inf
   if (status != UCS_OK) return self.lane_->receive_failed(status);
   done.info = *info;
   done.complete = true;
-  self.lane_->poll();
+  self.lane_->received();
 }
 
 TagInbound::TagInbound(TagLink& link, LaneId lane, const LaneGeometry& geometry, InboundSink& sink)
@@ -148,6 +148,14 @@ uint32_t TagInbound::poll() {
     sink_.on_frame(sequence, receives_->slot(sequence), bytes);
   }
   return frames;
+}
+
+void TagInbound::received() {
+  if (tag_link_->connecting()) [[unlikely]] {
+    tag_link_->note_deferred();
+  } else {
+    poll();
+  }
 }
 
 void TagInbound::receive_failed(ucs_status_t status) {

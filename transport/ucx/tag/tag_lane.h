@@ -82,6 +82,7 @@ class TagInbound final : public UcxInbound {
   void detach() override;
   // Delivers what is complete, in order: a small frame overtakes a rendezvous.
   uint32_t poll() override;
+  void received();  // one more is complete
   void receive_failed(ucs_status_t status);
 
  private:
