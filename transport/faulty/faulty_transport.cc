@@ -11,10 +11,10 @@ std::unique_ptr<FaultyTransport> make_faulty(std::unique_ptr<Transport> inner,
 
 FaultyTransportImpl::FaultyTransportImpl(std::unique_ptr<Transport> inner,
                                          const FaultyConfig& config, const Clock& clock)
-    : inner_(std::move(inner)), config_(config), clock_(clock), random_(config.seed) {
-  name_ = "faulty:";
-  name_ += inner_->name();
-}
+    : ForwardingTransport("faulty", std::move(inner)),
+      config_(config),
+      clock_(clock),
+      random_(config.seed) {}
 
 Result<std::unique_ptr<Link>> FaultyTransportImpl::open_link(
     Rank peer, Epoch epoch, std::span<const std::byte> peer_address, LinkSink& sink) {

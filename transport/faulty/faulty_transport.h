@@ -8,11 +8,11 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/random.h"
 #include "transport/faulty/faulty.h"
+#include "transport/forwarding_transport.h"
 
 namespace asyncmesh::transport {
 
@@ -30,23 +30,16 @@ struct FaultyLinkState {
   bool severed() const { return cut != Cut::kNone; }
 };
 
-class FaultyTransportImpl final : public FaultyTransport {
+class FaultyTransportImpl final : public ForwardingTransport<FaultyTransport> {
  public:
   FaultyTransportImpl(std::unique_ptr<Transport> inner, const FaultyConfig& config,
                       const Clock& clock);
 
-  std::string_view name() const override { return name_; }
-  Capabilities capabilities() const override { return inner_->capabilities(); }
-  std::span<const std::byte> address() const override { return inner_->address(); }
   Result<std::unique_ptr<Link>> open_link(Rank peer, Epoch epoch,
                                           std::span<const std::byte> peer_address,
                                           LinkSink& sink) override;
-  Result<uint32_t> register_staging(std::span<std::byte> memory) override {
-    return inner_->register_staging(memory);
-  }
   uint32_t progress() override;
   Nanoseconds next_deadline() const override;
-  int event_fd() const override { return inner_->event_fd(); }
   bool arm() override;
   const FaultyCounters& counters() const override { return counters_; }
 
@@ -58,10 +51,8 @@ class FaultyTransportImpl final : public FaultyTransport {
   bool roll(double probability, const FaultyLinkState& link);
   void cut(FaultyLinkState& link);
 
-  std::unique_ptr<Transport> inner_;
   FaultyConfig config_;
   const Clock& clock_;
-  std::string name_;
   CounterRandom random_;
   std::vector<FaultyLink*> links_;
   std::vector<FaultyInbound*> inbounds_;

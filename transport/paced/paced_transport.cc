@@ -1,7 +1,5 @@
 #include "transport/paced/paced_transport.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 namespace asyncmesh::transport {
@@ -13,10 +11,9 @@ std::unique_ptr<PacedTransport> make_paced(std::unique_ptr<Transport> inner,
 
 PacedTransportImpl::PacedTransportImpl(std::unique_ptr<Transport> inner, const PacedConfig& config,
                                        const Clock& clock)
-    : inner_(std::move(inner)),
+    : ForwardingTransport("paced", std::move(inner)),
       config_(config),
       clock_(clock),
-      name_(fmt::format("paced:{}", inner_->name())),
       bucket_(config.bytes_per_second, config.burst_bytes) {}
 
 Result<std::unique_ptr<Link>> PacedTransportImpl::open_link(Rank peer, Epoch epoch,

@@ -7,31 +7,24 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "transport/forwarding_transport.h"
 #include "transport/paced/egress.h"
 #include "transport/paced/paced.h"
 
 namespace asyncmesh::transport {
 
-class PacedTransportImpl final : public PacedTransport {
+class PacedTransportImpl final : public ForwardingTransport<PacedTransport> {
  public:
   PacedTransportImpl(std::unique_ptr<Transport> inner, const PacedConfig& config,
                      const Clock& clock);
 
-  std::string_view name() const override { return name_; }
-  Capabilities capabilities() const override { return inner_->capabilities(); }
-  std::span<const std::byte> address() const override { return inner_->address(); }
   Result<std::unique_ptr<Link>> open_link(Rank peer, Epoch epoch,
                                           std::span<const std::byte> peer_address,
                                           LinkSink& sink) override;
-  Result<uint32_t> register_staging(std::span<std::byte> memory) override {
-    return inner_->register_staging(memory);
-  }
   uint32_t progress() override;
   Nanoseconds next_deadline() const override;
-  int event_fd() const override { return inner_->event_fd(); }
   bool arm() override;
   const PacedCounters& counters() const override { return counters_; }
 
@@ -46,10 +39,8 @@ class PacedTransportImpl final : public PacedTransport {
   }
   uint32_t depart(Nanoseconds now);
 
-  std::unique_ptr<Transport> inner_;
   PacedConfig config_;
   const Clock& clock_;
-  std::string name_;
   TokenBucket bucket_;
   DepartureQueue queue_;
   std::vector<PacedInbound*> inbounds_;
