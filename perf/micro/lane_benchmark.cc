@@ -34,11 +34,11 @@ constexpr uint32_t kStreamBytes = 1 << 20;
 
 struct Options {
   std::string json;
-  std::string medium;            // empty: all
-  uint32_t bytes = 0;            // 0: all
-  uint32_t blocks = 20;          // of each side
-  uint32_t batches = 250;        // per block
-  uint32_t stream_frames = 256;  // per block; a multiple of kStreamWindow
+  std::string medium;           // empty: all
+  uint32_t bytes = 0;           // 0: all
+  uint32_t blocks = 20;         // of each side
+  uint32_t batches = 250;       // per block
+  uint32_t stream_frames = 64;  // per block; a multiple of kStreamWindow
 };
 
 struct Outcome {

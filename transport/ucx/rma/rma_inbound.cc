@@ -44,9 +44,13 @@ uint32_t RmaInbound::poll() {
   uint32_t frames = 0;
   for (; ready(); ++frames) {
     const Sequence sequence = next_;
+    std::byte* const slot = arena_.bytes().data() + layout_.slot(sequence);
+    // Both lines that a header touches come from the writer's cache: fetched together, not in turn.
+    __builtin_prefetch(slot);
+    __builtin_prefetch(slot + 64);
     expect(sequence + 1);
     rma_link_->note_seen();
-    sink_.on_frame(sequence, arena_.bytes().data() + layout_.slot(sequence), geometry_.slot_bytes);
+    sink_.on_frame(sequence, slot, geometry_.slot_bytes);
   }
   return frames;
 }
