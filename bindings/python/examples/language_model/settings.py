@@ -1,4 +1,4 @@
-"""The three ways, and what each is told. Chosen by measurement on the default link: see perf/training/README.md."""
+"""The three ways, and what each is told. What was measured, and what is a choice yet to be measured: perf/training/README.md."""
 from dataclasses import asdict, dataclass, field
 
 from .model import Shape
