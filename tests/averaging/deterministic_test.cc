@@ -12,17 +12,6 @@ namespace {
 
 using kernels::Rule;
 
-void randomise(Replicas& replicas, uint64_t seed) {
-  CounterRandom random(seed);
-  for (uint32_t r = 0; r < replicas.size(); ++r) {
-    replicas.add(r, [&](uint64_t) { return static_cast<float>(random.uniform()); });
-  }
-}
-
-void expect_all(const std::vector<Status>& statuses, Code code) {
-  for (const Status& status : statuses) EXPECT_EQ(status.code(), code) << status.text();
-}
-
 TEST(Deterministic, TimesOutAtItsDeadlineAndResumes) {
   Replicas replicas(2, oracle_config(Rule::kAverage, 1.0, 0), {1});
   replicas.weights(0) = {2.0F};

@@ -12,23 +12,6 @@ namespace {
 using kernels::Rule;
 using kernels::TensorView;
 
-AveragerConfig opportunistic(double fraction, uint32_t window) {
-  AveragerConfig config = oracle_config(Rule::kEma, fraction, window);
-  config.mode = AveragingMode::kOpportunistic;
-  return config;
-}
-
-void randomise(Replicas& replicas, uint64_t seed) {
-  CounterRandom random(seed);
-  for (uint32_t r = 0; r < replicas.size(); ++r) {
-    replicas.add(r, [&](uint64_t) { return static_cast<float>(random.uniform()); });
-  }
-}
-
-void expect_all(const std::vector<Status>& statuses, Code code) {
-  for (const Status& status : statuses) EXPECT_EQ(status.code(), code) << status.text();
-}
-
 TEST(Mean, IsBitwiseEqualEverywhereAndInPlaceIfAsked) {
   Replicas replicas(3, opportunistic(0.5, 1), {100, 0, 9}, {.payload_bytes = 64});
   randomise(replicas, 9);

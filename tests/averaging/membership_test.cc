@@ -11,23 +11,6 @@ namespace {
 
 using kernels::Rule;
 
-AveragerConfig opportunistic(double fraction, uint32_t window) {
-  AveragerConfig config = oracle_config(Rule::kEma, fraction, window);
-  config.mode = AveragingMode::kOpportunistic;
-  return config;
-}
-
-void randomise(Replicas& replicas, uint64_t seed) {
-  CounterRandom random(seed);
-  for (uint32_t r = 0; r < replicas.size(); ++r) {
-    replicas.add(r, [&](uint64_t) { return static_cast<float>(random.uniform()); });
-  }
-}
-
-void expect_all(const std::vector<Status>& statuses, Code code) {
-  for (const Status& status : statuses) EXPECT_EQ(status.code(), code) << status.text();
-}
-
 TEST(Membership, AnOpportunisticGroupGoesOnWithoutALostMember) {
   Replicas replicas(3, opportunistic(1.0, 1), {1});
   for (uint32_t r = 0; r < 3; ++r) replicas.weights(r) = {3.0F * static_cast<float>(r)};

@@ -20,7 +20,7 @@ float dyadic(CounterRandom& random) {
   return static_cast<float>(static_cast<double>(random.below(2048)) / 1024.0 - 1.0);
 }
 
-void randomise(Replicas& replicas, uint64_t seed) {
+void randomise_dyadic(Replicas& replicas, uint64_t seed) {
   CounterRandom random(seed);
   for (uint32_t r = 0; r < replicas.size(); ++r) {
     for (float& w : replicas.weights(r)) w = dyadic(random);
@@ -96,7 +96,7 @@ TEST(Oracle4, WithoutDelayAllRulesAreOne) {
 // O-5.
 TEST(Oracle5, KeepsTheMeanAndEverythingOutsideTheSubset) {
   Replicas replicas(4, oracle_config(Rule::kAverage, 0.25, 0), {40});
-  randomise(replicas, 3);
+  randomise_dyadic(replicas, 3);
   const std::vector<uint32_t> parts = parts_of_elements(replicas.averager(0), 0);
   std::vector<double> means(40);
   for (uint64_t i = 0; i < 40; ++i) means[i] = mean_of(replicas, i);
@@ -116,7 +116,7 @@ TEST(Oracle6, RotationReachesConsensusInExactlyNCalls) {
   AveragerConfig config = oracle_config(Rule::kEma, 0.05, 0);
   config.redraw = Redraw::kEveryCycle;
   Replicas replicas(2, config, {1000});
-  randomise(replicas, 4);
+  randomise_dyadic(replicas, 4);
   for (uint32_t call = 0; call < 20; ++call) {
     EXPECT_GT(consensus_error(replicas), 0.0) << call;
     replicas.call_all({});
@@ -129,7 +129,7 @@ TEST(Oracle6, RotationReachesConsensusInExactlyNCalls) {
 TEST(Oracle8, NothingIsWrittenBeforeTheDelayAndThenTheSubsetOfThatCall) {
   constexpr uint32_t kTau = 3;
   Replicas replicas(2, oracle_config(Rule::kAverage, 0.2, kTau), {9, 11});
-  randomise(replicas, 6);
+  randomise_dyadic(replicas, 6);
   const std::vector<uint32_t> parts = parts_of_elements(replicas.averager(0), 0);
   for (uint32_t call = 0; call < 8; ++call) {
     const std::vector<float> before = replicas.weights(0);

@@ -4,6 +4,8 @@
 
 #include <numeric>
 
+#include "base/random.h"
+
 namespace asyncmesh::test {
 
 using kernels::TensorView;
@@ -137,6 +139,23 @@ AveragerConfig oracle_config(kernels::Rule rule, double fraction, uint32_t tau) 
   config.momentum_first = 0.5;
   config.momentum_last = 0.5;
   return config;
+}
+
+AveragerConfig opportunistic(double fraction, uint32_t window) {
+  AveragerConfig config = oracle_config(kernels::Rule::kEma, fraction, window);
+  config.mode = AveragingMode::kOpportunistic;
+  return config;
+}
+
+void randomise(Replicas& replicas, uint64_t seed) {
+  CounterRandom random(seed);
+  for (uint32_t r = 0; r < replicas.size(); ++r) {
+    replicas.add(r, [&](uint64_t) { return static_cast<float>(random.uniform()); });
+  }
+}
+
+void expect_all(const std::vector<Status>& statuses, Code code) {
+  for (const Status& status : statuses) EXPECT_EQ(status.code(), code) << status.text();
 }
 
 }  // namespace asyncmesh::test

@@ -101,4 +101,10 @@ std::vector<uint32_t> parts_of_elements(const Averager& averager, uint64_t cycle
 // With fixed rotation, identity partition, one element per block: the setting of the oracles.
 AveragerConfig oracle_config(kernels::Rule rule, double fraction, uint32_t tau);
 
+// oracle_config with the rule ema in opportunistic mode.
+AveragerConfig opportunistic(double fraction, uint32_t window);
+// Adds values from a seeded stream to every weight of every replica.
+void randomise(Replicas& replicas, uint64_t seed);
+void expect_all(const std::vector<Status>& statuses, Code code);
+
 }  // namespace asyncmesh::test
