@@ -30,6 +30,10 @@ struct Setting {
 // MAX_POLL is TCP's. With more than one event per poll, an event may be handled for a connection
 // that the event before it closed: an assertion in UCX 1.13.
 //
+// CONN_NB: a connect of TCP does not wait for the peer. And where it waited, UCX 1.13 would end the
+// process if a peer connected, and was gone before it was answered: the answer makes a second
+// attempt, which is refused at once, for an endpoint that is not yet known to be its user's.
+//
 // FENCE_MODE: later versions choose a fence that waits for all endpoints, and does not return while
 // one peer is stopped.
 constexpr unsigned kNoFloor = 0;
@@ -40,6 +44,7 @@ const Setting kSettings[] = {
      kNoFloor},
     {"RNDV_THRESH", "8000", {"UCX_RNDV_THRESH"}, kNoFloor},  // kEagerBytes
     {"MAX_POLL", "1", {"UCX_TCP_MAX_POLL"}, kNoFloor},
+    {"CONN_NB", "y", {"UCX_TCP_CONN_NB"}, kNoFloor},
     {"KEEPALIVE_INTERVAL", "1s", {"UCX_KEEPALIVE_INTERVAL"}, kNoFloor},
     {"MAX_RMA_RAILS", "1", {"UCX_MAX_RMA_RAILS", "UCX_MAX_RMA_LANES"}, 14},
     {"FENCE_MODE", "weak", {"UCX_FENCE_MODE"}, 14},
