@@ -20,6 +20,7 @@
 #include <type_traits>
 
 #include "base/cache_line.h"
+#include "base/copy_words.h"
 
 namespace asyncmesh {
 
@@ -51,7 +52,7 @@ class MpscRing {
       if (lead > 0) {
         position = tail_.load(std::memory_order_relaxed);
       } else if (tail_.compare_exchange_weak(position, position + 1, std::memory_order_relaxed)) {
-        cell.value = value;
+        copy_words(cell.value, value);
         // Pairs with the acquire in `pop` and `empty`.
         cell.sequence.store(position + 1, std::memory_order_release);
         return true;
@@ -64,7 +65,7 @@ class MpscRing {
     Cell& cell = cells_[head_ & mask_];
     // Pairs with the release in `push`.
     if (cell.sequence.load(std::memory_order_acquire) != head_ + 1) return false;
-    *value_out = cell.value;
+    copy_words(*value_out, cell.value);
     // Pairs with the acquire in `push`.
     cell.sequence.store(head_ + mask_ + 1, std::memory_order_release);
     ++head_;

@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include "base/cache_line.h"
+#include "base/copy_words.h"
 
 namespace asyncmesh {
 
@@ -40,7 +41,7 @@ class SpscRing {
       head_seen_ = head_.load(std::memory_order_acquire);
       if (tail - head_seen_ > mask_) return false;
     }
-    slots_[tail & mask_] = value;
+    copy_words(slots_[tail & mask_], value);
     // Pairs with the acquire in `pop` and `empty`.
     tail_.store(tail + 1, std::memory_order_release);
     return true;
@@ -54,7 +55,7 @@ class SpscRing {
       tail_seen_ = tail_.load(std::memory_order_acquire);
       if (head == tail_seen_) return false;
     }
-    *value_out = slots_[head & mask_];
+    copy_words(*value_out, slots_[head & mask_]);
     // Pairs with the acquire in `push`.
     head_.store(head + 1, std::memory_order_release);
     return true;

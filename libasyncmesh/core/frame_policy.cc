@@ -39,7 +39,7 @@ class ChannelPolicy final : public FramePolicy {
     out->dtype = frame.meta.dtype;
     out->dimensions = frame.meta.dimensions;
     out->shape = frame.meta.shape;
-    out->source = frame.received.source;
+    out->source = frame.received.origin.source;
     out->staleness = frame.staleness;
     out->received = frame.received;
     return Code::kOk;

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/copy_words.h"
 #include "base/crc32c.h"
 
 namespace asyncmesh {
@@ -13,8 +14,8 @@ static_assert(offsetof(FrameHeader, crc) == 4 && offsetof(FrameHeader, kind) == 
               offsetof(FrameHeader, flags) == 9 && offsetof(FrameHeader, magic) == 10 &&
               offsetof(FrameHeader, reserved) == 12 && offsetof(FrameHeader, meta) == 16);
 
-// The header as the checksum reads it. Written and read as whole words, never as fields: a load
-// that spans several younger stores waits until they left the store buffer.
+// The header as the checksum reads it. Written and read as whole words, never as fields
+// (copy_words.h).
 struct HeaderWords {
   uint64_t word[kFrameHeaderBytes / 8];
 
@@ -30,21 +31,21 @@ uint64_t join(uint32_t low, uint32_t high) { return low | uint64_t{high} << 32; 
 void seal_frame(std::byte* frame, uint32_t payload_bytes, uint8_t kind,
                 bool checksum_payload) noexcept {
   HeaderWords header;
-  std::memcpy(&header, frame, sizeof header);
+  copy_words(&header, frame, sizeof header);
   const uint32_t flags = checksum_payload ? kChecksummed : 0;
   header.word[0] = payload_bytes;
   header.word[1] = kind | flags << 8 | uint32_t{kFrameMagic} << 16;
   uint32_t crc = crc32c(0, &header, sizeof header);
   if (checksum_payload) crc = crc32c(crc, frame + kFrameHeaderBytes, payload_bytes);
   header.word[0] = join(payload_bytes, crc);
-  std::memcpy(frame, &header, offsetof(FrameHeader, meta));
+  copy_words(frame, &header, offsetof(FrameHeader, meta));
 }
 
 Code open_frame(const std::byte* slot, uint32_t slot_bytes, FrameHeader* header_out) noexcept {
   if (slot_bytes < kFrameHeaderBytes) return Code::kLinkError;
   // The slot is memory that a peer writes: only this copy is looked at and handed on.
   HeaderWords header;
-  std::memcpy(&header, slot, sizeof header);
+  copy_words(&header, slot, sizeof header);
   const uint32_t bytes = header.low(0);
   const uint32_t claimed = header.high(0);
   const uint32_t flags = (header.low(1) >> 8) & 0xFF;
@@ -58,7 +59,7 @@ Code open_frame(const std::byte* slot, uint32_t slot_bytes, FrameHeader* header_
   if ((flags & kChecksummed) != 0) crc = crc32c(crc, slot + kFrameHeaderBytes, bytes);
   if (crc != claimed) return Code::kLinkError;
   header.word[0] = join(bytes, claimed);
-  std::memcpy(header_out, &header, sizeof header);
+  copy_words(header_out, &header, sizeof header);
   return Code::kOk;
 }
 

@@ -10,9 +10,9 @@ namespace asyncmesh {
 using transport::Credit;
 using transport::Sequence;
 
-LaneReader::LaneReader(uint32_t lane, const transport::LaneGeometry& geometry,
+LaneReader::LaneReader(Origin origin, const transport::LaneGeometry& geometry,
                        uint32_t credit_takes, ReaderOwner& owner)
-    : lane_(lane),
+    : origin_(origin),
       geometry_(geometry),
       credit_takes_(credit_takes != 0 ? credit_takes : std::max(1U, geometry.slots / 2)),
       owner_(owner),
@@ -94,16 +94,19 @@ void LaneReader::on_frame(Sequence sequence, std::byte* slot, uint32_t bytes) {
 }
 
 bool LaneReader::accept(std::byte* slot, uint32_t bytes) {
-  FrameHeader header;
-  if (open_frame(slot, std::min(bytes, geometry_.slot_bytes), &header) != Code::kOk) {
+  Received received;
+  const uint32_t readable = std::min(bytes, geometry_.slot_bytes);
+  if (open_frame(slot, readable, &received.header) != Code::kOk) {
     ++counters_.invalid;
     invalid_ = true;
     return false;
   }
-  const Sequence sequence = next_++;
+  received.payload = slot + kFrameHeaderBytes;
+  received.origin = origin_;
+  received.sequence = next_++;
   ++counters_.frames;
-  counters_.bytes += header.bytes;
-  owner_.publish_st(lane_, sequence, header, slot + kFrameHeaderBytes);
+  counters_.bytes += received.header.bytes;
+  owner_.publish_st(received);
   return true;
 }
 

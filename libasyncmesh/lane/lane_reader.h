@@ -45,14 +45,13 @@ struct LaneReaderCounters {
 class ReaderOwner {
  public:
   virtual ~ReaderOwner() = default;
-  virtual void publish_st(uint32_t lane, transport::Sequence sequence, const FrameHeader& header,
-                          const std::byte* payload) = 0;
+  virtual void publish_st(const Received& received) = 0;
 };
 
 class LaneReader final : public transport::InboundSink {
  public:
   // `credit_takes`: frames taken after which credit leaves at once; 0: half of the slots.
-  LaneReader(uint32_t lane, const transport::LaneGeometry& geometry, uint32_t credit_takes,
+  LaneReader(Origin origin, const transport::LaneGeometry& geometry, uint32_t credit_takes,
              ReaderOwner& owner);
   ~LaneReader() override;
 
@@ -101,7 +100,7 @@ class LaneReader final : public transport::InboundSink {
   bool accept(std::byte* slot, uint32_t bytes);
   void retire();
 
-  const uint32_t lane_;
+  const Origin origin_;
   const transport::LaneGeometry geometry_;
   const uint32_t credit_takes_;
   ReaderOwner& owner_;

@@ -33,7 +33,8 @@ Port::Port(const PortConfig& config, const Clock& clock, Submitter& submitter)
     writers_.push_back(std::make_unique<LaneWriter>(config_.slots, *staging_));
   }
   for (uint32_t i = 0; i < config_.inbound.size(); ++i) {
-    readers_.push_back(std::make_unique<LaneReader>(i, geometry(), config_.credit_takes,
+    const Origin origin{i, config_.inbound[i]};
+    readers_.push_back(std::make_unique<LaneReader>(origin, geometry(), config_.credit_takes,
                                                     static_cast<ReaderOwner&>(*this)));
   }
 }
@@ -113,7 +114,7 @@ void Port::commit(const Claim& claim, uint32_t lane, uint32_t payload_bytes,
   --claims_;
   seal_frame(staging_->data(claim.frame), payload_bytes, kind, config_.checksum);
   const auto bytes = static_cast<uint32_t>(kFrameHeaderBytes) + payload_bytes;
-  submitter_.submit(Submission{this, Submission::Kind::kSend, lane, claim.frame, bytes, 0});
+  submitter_.submit(Submission::send(this, lane, claim.frame, bytes));
 }
 
 void Port::abandon(const Claim& claim) noexcept {
@@ -124,7 +125,7 @@ void Port::abandon(const Claim& claim) noexcept {
 void Port::mute(uint32_t lane) noexcept {
   if (muted_[lane] != 0) return;
   muted_[lane] = 1;
-  submitter_.submit(Submission{this, Submission::Kind::kMute, lane, 0, 0, 0});
+  submitter_.submit(Submission::mute(this, lane));
 }
 
 bool Port::writable(uint32_t lane) const noexcept {
@@ -133,29 +134,29 @@ bool Port::writable(uint32_t lane) const noexcept {
 
 Code Port::receive(Received* received_out) noexcept {
   if (!inbox_.pop(received_out)) return Code::kAgain;
-  readers_[received_out->lane]->note_taken();
+  readers_[received_out->origin.lane]->note_taken();
   return Code::kOk;
 }
 
 void Port::release(const Received& received) noexcept {
-  submitter_.submit(
-      Submission{this, Submission::Kind::kRelease, received.lane, 0, 0, received.sequence});
+  submitter_.submit(Submission::release(this, received.origin.lane, received.sequence));
 }
 
 void Port::execute_st(const Submission& submission) {
-  switch (submission.kind) {
+  const uint32_t lane = submission.lane();
+  switch (submission.kind()) {
     case Submission::Kind::kRelease:
-      readers_[submission.lane]->release_st(submission.sequence);
+      readers_[lane]->release_st(submission.sequence());
       return;
     case Submission::Kind::kMute:
-      muted_st_[submission.lane] = 1;
+      muted_st_[lane] = 1;
       return;
     case Submission::Kind::kSend:
-      if (submission.lane == kAllLanes) {
-        broadcast_st(submission.frame, submission.bytes);
+      if (lane == kAllLanes) {
+        broadcast_st(submission.buffer(), submission.bytes());
       } else {
-        staging_->retain_st(submission.frame, 1);
-        writers_[submission.lane]->append_st(submission.frame, submission.bytes);
+        staging_->retain_st(submission.buffer(), 1);
+        writers_[lane]->append_st(submission.buffer(), submission.bytes());
       }
       return;
   }
@@ -170,10 +171,8 @@ void Port::broadcast_st(uint32_t buffer, uint32_t bytes) {
   }
 }
 
-void Port::publish_st(uint32_t lane, Sequence sequence, const FrameHeader& header,
-                      const std::byte* payload) {
-  [[maybe_unused]] const bool pushed =
-      inbox_.push(Received{header, payload, lane, config_.inbound[lane], sequence});
+void Port::publish_st(const Received& received) {
+  [[maybe_unused]] const bool pushed = inbox_.push(received);
   assert(pushed);
 }
 

@@ -46,14 +46,31 @@ class Port;
 inline constexpr uint32_t kAllLanes = UINT32_MAX;
 
 // What the application hands to the progress owner. `lane` indexes the port's lanes.
+// Whole words, since it is written and read within nanoseconds (copy_words.h).
 struct Submission {
   enum class Kind : uint32_t { kSend, kRelease, kMute };
   Port* port = nullptr;
-  Kind kind = Kind::kSend;
-  uint32_t lane = 0;   // kSend: an outbound lane or kAllLanes; kRelease: inbound; kMute: outbound
-  uint32_t frame = 0;  // kSend: staging buffer
-  uint32_t bytes = 0;  // kSend: whole frame
-  Sequence sequence = 0;  // kRelease
+  uint64_t action = 0;  // kind, lane
+  uint64_t detail = 0;  // kSend: staging buffer, bytes of the whole frame; kRelease: sequence
+
+  // `lane`: an outbound lane, or kAllLanes.
+  static Submission send(Port* port, uint32_t lane, uint32_t buffer, uint32_t bytes) {
+    return {port, pair(static_cast<uint32_t>(Kind::kSend), lane), pair(buffer, bytes)};
+  }
+  static Submission release(Port* port, uint32_t lane, Sequence sequence) {
+    return {port, pair(static_cast<uint32_t>(Kind::kRelease), lane), sequence};
+  }
+  static Submission mute(Port* port, uint32_t lane) {
+    return {port, pair(static_cast<uint32_t>(Kind::kMute), lane), 0};
+  }
+  Kind kind() const { return static_cast<Kind>(action >> 32); }
+  uint32_t lane() const { return static_cast<uint32_t>(action); }
+  uint32_t buffer() const { return static_cast<uint32_t>(detail >> 32); }
+  uint32_t bytes() const { return static_cast<uint32_t>(detail); }
+  Sequence sequence() const { return detail; }
+
+ private:
+  static uint64_t pair(uint32_t high, uint32_t low) { return uint64_t{high} << 32 | low; }
 };
 
 // The way into the progress owner. `submit` is called by the application thread; the ring is sized
@@ -140,8 +157,7 @@ class Port final : private ReaderOwner {
   bool is_target(uint32_t lane) const noexcept;
   Code take_buffer(Claim* claim_out) noexcept;
   void broadcast_st(uint32_t buffer, uint32_t bytes);
-  void publish_st(uint32_t lane, Sequence sequence, const FrameHeader& header,
-                  const std::byte* payload) override;
+  void publish_st(const Received& received) override;
 
   PortConfig config_;
   const Clock& clock_;

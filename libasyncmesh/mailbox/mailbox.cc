@@ -134,8 +134,8 @@ Code Mailbox::take(Delta* delta_out) noexcept {
   while (port_->receive(&received) == Code::kOk) {
     DeltaMeta meta;
     if (read_meta(received.header, &meta)) {
-      *delta_out =
-          Delta{meta, received.payload, received.header.bytes, member_of(received.lane), received};
+      *delta_out = Delta{meta, received.payload, received.header.bytes,
+                         member_of(received.origin.lane), received};
       return Code::kOk;
     }
     ++malformed_;

@@ -56,19 +56,19 @@ class LaneReaderTest : public testing::Test, public ReaderOwner {
   void take(uint32_t frames) {
     for (uint32_t i = 0; i < frames; ++i) reader_.note_taken();
   }
-  void publish_st(uint32_t lane, Sequence sequence, const FrameHeader& header,
-                  const std::byte* payload) override {
-    EXPECT_EQ(lane, 5U);
-    EXPECT_EQ(payload, slot(sequence).data() + kFrameHeaderBytes);
-    EXPECT_EQ(header.bytes, 8U);
-    published_.push_back(sequence);
+  void publish_st(const Received& received) override {
+    EXPECT_EQ(received.origin.lane, 5U);
+    EXPECT_EQ(received.origin.source, 7U);
+    EXPECT_EQ(received.payload, slot(received.sequence).data() + kFrameHeaderBytes);
+    EXPECT_EQ(received.header.bytes, 8U);
+    published_.push_back(received.sequence);
   }
 
   std::vector<std::byte> slots_[kSlots];
   Sequences published_;
   Wire first_;
   Wire second_;
-  LaneReader reader_{5, kGeometry, 0, *this};
+  LaneReader reader_{Origin{5, 7}, kGeometry, 0, *this};
 };
 
 TEST_F(LaneReaderTest, PublishesInSequenceWhateverTheOrderOfArrival) {
@@ -207,7 +207,7 @@ TEST_F(LaneReaderTest, SendsWhateverIsOwedAfterQuiet) {
 }
 
 TEST_F(LaneReaderTest, ATightTakeBoundMakesCreditLeaveWithTheFirstTake) {
-  LaneReader reader(5, kGeometry, 1, *this);
+  LaneReader reader(Origin{5, 7}, kGeometry, 1, *this);
   Wire wire;
   reader.open_st(std::make_unique<RecordingInbound>(wire));
   reader.flush_credit_st(0, 1000);

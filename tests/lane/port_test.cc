@@ -86,8 +86,8 @@ TEST_F(PortTest, TellsTheSourceOfAFrame) {
   mesh_.pump();
   Received received;
   ASSERT_EQ(first_.receive(&received), Code::kOk);
-  EXPECT_EQ(received.source, 0U);
-  EXPECT_EQ(received.lane, 0U);
+  EXPECT_EQ(received.origin.source, 0U);
+  EXPECT_EQ(received.origin.lane, 0U);
   EXPECT_EQ(received.sequence, 1U);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(received.payload) % 16, 0U);
 }

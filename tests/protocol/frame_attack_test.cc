@@ -36,12 +36,11 @@ class FrameAttack : public testing::Test, public ReaderOwner {
   FrameAttack() { reopen(); }
 
   void reopen() { reader_.open_st(std::make_unique<NullInbound>()); }
-  void publish_st(uint32_t, Sequence sequence, const FrameHeader& header,
-                  const std::byte* payload) override {
-    ASSERT_EQ(sequence, published_ + 1);
-    ASSERT_LE(header.bytes, kPayload);
-    ASSERT_GE(payload, slot_.data());
-    ASSERT_LE(payload + header.bytes, slot_.data() + slot_.size());
+  void publish_st(const Received& received) override {
+    ASSERT_EQ(received.sequence, published_ + 1);
+    ASSERT_LE(received.header.bytes, kPayload);
+    ASSERT_GE(received.payload, slot_.data());
+    ASSERT_LE(received.payload + received.header.bytes, slot_.data() + slot_.size());
     ++published_;
   }
   void randomize(std::vector<std::byte>& bytes) {
@@ -51,7 +50,7 @@ class FrameAttack : public testing::Test, public ReaderOwner {
   CounterRandom random_{20};
   std::vector<std::byte> slot_ = std::vector<std::byte>(kGeometry.slot_bytes);
   Sequence published_ = 0;
-  LaneReader reader_{0, kGeometry, 0, *this};
+  LaneReader reader_{Origin{}, kGeometry, 0, *this};
 };
 
 TEST_F(FrameAttack, RandomSlotsAreNeverPublished) {
