@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
-"""asyncmesh_info says what a bug report needs, as JSON and as text, and refuses what it cannot use.   info_test.py PROGRAM"""
+"""asyncmesh_info says what a bug report needs, as JSON and as text, and refuses what it cannot use.
+
+    info_test.py PROGRAM WITH_CUDA     WITH_CUDA: AUTO, ON, OFF, as the build was told
+"""
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -23,6 +27,9 @@ def main():
         assert name in facts[section], f'{section}.{name} is missing'
     assert os.path.exists(facts['ucx']['path'])
     assert facts['mesh']['interface'] == 'lo'
+
+    expected = {'ON': True, 'OFF': False}.get(sys.argv[2], shutil.which('nvcc') is not None)
+    assert facts['cuda']['built'] is expected, 'CUDA kernels are in the library exactly where they were asked for and nvcc is there'
 
     text = run()
     assert text.returncode == 0 and facts['ucx']['path'] in text.stdout, text.stderr
