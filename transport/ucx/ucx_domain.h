@@ -26,6 +26,7 @@ namespace asyncmesh::transport {
 
 class UcxInbound;
 class UcxLink;
+class UcxOutbound;
 
 class UcxDomain {
  public:
@@ -54,6 +55,10 @@ class UcxDomain {
   void add_polled(UcxInbound* lane) { polled_lanes_.push_back(lane); }
   void remove_polled(UcxInbound* lane) { std::erase(polled_lanes_, lane); }
   const std::vector<UcxInbound*>& polled_lanes() const { return polled_lanes_; }
+  // Outbound lanes whose credit must be looked for.
+  void add_polled(UcxOutbound* lane) { credited_lanes_.push_back(lane); }
+  void remove_polled(UcxOutbound* lane) { std::erase(credited_lanes_, lane); }
+  const std::vector<UcxOutbound*>& credited_lanes() const { return credited_lanes_; }
   // Some link has something to do once its lanes were polled.
   void note_unsettled() { unsettled_ = true; }
   bool take_unsettled() { return std::exchange(unsettled_, false); }
@@ -83,6 +88,7 @@ class UcxDomain {
   uint32_t rounds_ = 0;
   std::vector<UcxLink*> links_;
   std::vector<UcxInbound*> polled_lanes_;
+  std::vector<UcxOutbound*> credited_lanes_;
   UniqueUcpContext context_;  // creation order: context, memory, workers
   std::vector<UcpMemory> staging_;
   std::vector<std::unique_ptr<UcxConnection>> closing_;

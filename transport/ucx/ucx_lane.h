@@ -47,8 +47,8 @@ class UcxOutbound : public Outbound {
   UcxOutbound(UcxLink& link, LaneId lane, const LaneGeometry& geometry, OutboundSink& sink);
 
   LaneId lane() const { return lane_; }
-  void credit(const Credit& credit) { sink_.on_credit(credit); }
-  virtual void detach();  // likewise
+  virtual void credit(const Credit& credit) { sink_.on_credit(credit); }  // came as a message
+  virtual void detach();                                                  // likewise
 
  protected:
   UcxLink* link_;  // null once detached

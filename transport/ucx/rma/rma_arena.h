@@ -1,8 +1,9 @@
 // The memory of an inbound lane of the rma engine, which its writer writes.
 //
-//   0            64           128                 slots x 64
-//   | commit 0   | commit 1   | ... one line each | slot 0 (slot_bytes) | slot 1 | ...
+//   0            128        192                             128 + slots x 64
+//   | credit     | commit 0 | commit 1 | ... one line each  | slot 0 (slot_bytes) | slot 1 | ...
 //
+// Credit: see rma_credit.h; one line for each side, so that neither takes the other's away.
 // Commit word of a frame: epoch << 48 | sequence, eight bytes, written after the frame and compared
 // for equality. Words are never cleared: what an earlier lap left there is another sequence. The
 // arena belongs to one link epoch and is never handed on: closing an endpoint does not stop a
@@ -19,12 +20,14 @@
 
 #include "base/status.h"
 #include "transport/transport.h"
+#include "transport/ucx/rma/rma_credit.h"
 #include "transport/ucx/ucx_handles.h"
 #include "transport/ucx/ucx_offer.h"
 
 namespace asyncmesh::transport {
 
 inline constexpr size_t kCommitStride = 64;
+inline constexpr size_t kCreditBytes = sizeof(RmaCreditBlock);
 
 inline uint64_t commit_word(Epoch epoch, Sequence sequence) {
   return (uint64_t{epoch} << 48) | (sequence & kSequenceMask);
@@ -35,11 +38,16 @@ class RmaLayout {
  public:
   explicit RmaLayout(const LaneGeometry& geometry)
       : slots_(geometry.slots), slot_bytes_(geometry.slot_bytes) {}
-  size_t commit(Sequence sequence) const { return (sequence & (slots_ - 1)) * kCommitStride; }
-  size_t slot(Sequence sequence) const {
-    return slots_ * kCommitStride + (sequence & (slots_ - 1)) * slot_bytes_;
+  static RmaCreditBlock* credit(std::byte* arena) {
+    return reinterpret_cast<RmaCreditBlock*>(arena);
   }
-  size_t bytes() const { return slots_ * (kCommitStride + slot_bytes_); }
+  size_t commit(Sequence sequence) const {
+    return kCreditBytes + (sequence & (slots_ - 1)) * kCommitStride;
+  }
+  size_t slot(Sequence sequence) const {
+    return kCreditBytes + slots_ * kCommitStride + (sequence & (slots_ - 1)) * slot_bytes_;
+  }
+  size_t bytes() const { return kCreditBytes + slots_ * (kCommitStride + slot_bytes_); }
 
  private:
   size_t slots_;

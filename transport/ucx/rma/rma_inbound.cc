@@ -16,6 +16,7 @@ Status RmaInbound::open(Sequence next) {
                                link_->connection().address());
   if (!packed.ok()) return packed.status();
   offer_ = std::move(packed.value());
+  credit_block_ = RmaLayout::credit(arena_.bytes().data());
   expect(next);
   link_->domain().add_polled(this);
   return {};
@@ -26,6 +27,18 @@ void RmaInbound::release(Sequence sequence) {
   if (link_ == nullptr) return;
   link_->step(FrameStep::kBeforeRelease, lane_, sequence);
   link_->step(FrameStep::kAfterRelease, lane_, sequence);
+}
+
+// No credit waits for the connection any more where the writer reads here: one came over it.
+Code RmaInbound::send_credit(const Credit& credit) {
+  if (link_ == nullptr || link_->failed() || !credit_block_->read_here()) {
+    return UcxInbound::send_credit(credit);
+  }
+  link_->step(FrameStep::kBeforeCredit, lane_, credit.released);
+  credit_block_->store(credit, ++credits_stored_);
+  link_->step(FrameStep::kAfterCredit, lane_, credit.released);
+  rma_link_->note_commit();
+  return Code::kOk;
 }
 
 void RmaInbound::detach() {
@@ -49,7 +62,7 @@ uint32_t RmaInbound::poll() {
     __builtin_prefetch(slot);
     __builtin_prefetch(slot + 64);
     expect(sequence + 1);
-    rma_link_->note_seen();
+    rma_link_->note_seen(1);
     sink_.on_frame(sequence, slot, geometry_.slot_bytes);
   }
   return frames;

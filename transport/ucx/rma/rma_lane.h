@@ -15,6 +15,12 @@
 //
 // The commit words of frames in flight must stay unchanged until their put is done, so they have a
 // place per slot.
+//
+// Credit goes the other way, through the same arena (rma_credit.h) if the writer maps it, else as a
+// message. The first is a message always, which a writer that maps the arena answers by asking for
+// the arena: UCX looks only after peers that have answered it once, and a lane that never needed an
+// answer would not notice the end of its peer. A lane changes over once, and never back: a message
+// that arrives after a credit from the arena is older, and dropped.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -42,6 +48,7 @@ class RmaInbound final : public UcxInbound {
   Status open(Sequence next);
 
   void release(Sequence sequence) override;
+  Code send_credit(const Credit& credit) override;
   void stop() override { awaited_word_ = nullptr; }
   void detach() override;
   // poll would find a frame. Equality, never order: any other value is another lap, epoch or
@@ -61,6 +68,8 @@ class RmaInbound final : public UcxInbound {
   Sequence next_ = 1;
   uint64_t* awaited_word_ = nullptr;  // commit word of `next_`; null: closed or stopped
   uint64_t awaited_value_ = 0;
+  RmaCreditBlock* credit_block_ = nullptr;
+  uint64_t credits_stored_ = 0;  // here, for the writer could change the arena's
   UcpMemory arena_;
 };
 
@@ -110,7 +119,14 @@ class RmaOutbound final : public UcxOutbound {
   Status open(const ParsedOffer& offer, bool direct_stores);
 
   Code send(Sequence sequence, const Frame& frame) override;
+  void credit(const Credit& credit) override;
   void detach() override;
+  bool reads_credit() const { return credit_block_ != nullptr; }
+  // poll_credit would find one.
+  bool credit_ready() const {
+    return credit_block_ != nullptr && credit_block_->number() != credits_seen_;
+  }
+  void poll_credit();  // credit_ready() holds; several credits may have become one
 
  private:
   void store(Sequence sequence, const Frame& frame);
@@ -119,6 +135,8 @@ class RmaOutbound final : public UcxOutbound {
   RmaLink* rma_link_;  // valid while link_ is
   RmaLayout layout_;
   std::byte* mapped_ = nullptr;  // the reader's arena in this process; null: through puts
+  RmaCreditBlock* credit_block_ = nullptr;  // of `mapped_`; null: credit comes as messages
+  uint64_t credits_seen_ = 0;
   std::shared_ptr<RmaPuts> puts_;
 };
 

@@ -65,16 +65,26 @@ void RmaLink::on_control(const ControlMessage& message) {
 }
 
 bool RmaLink::arm() {
-  const bool ready = std::any_of(inbound_.begin(), inbound_.end(), [](const UcxInbound* lane) {
+  const bool frame = std::any_of(inbound_.begin(), inbound_.end(), [](const UcxInbound* lane) {
     return static_cast<const RmaInbound*>(lane)->ready();
   });
-  return !ready && announce_sleep() && connection().arm();
+  const bool credit = std::any_of(outbound_.begin(), outbound_.end(), [](const UcxOutbound* lane) {
+    return static_cast<const RmaOutbound*>(lane)->credit_ready();
+  });
+  return !frame && !credit && announce_sleep() && connection().arm();
 }
 
-// Before the peer has connected its hello will wake us.
+bool RmaLink::expects_commits() const {
+  return !inbound_.empty() ||
+         std::any_of(outbound_.begin(), outbound_.end(), [](const UcxOutbound* lane) {
+           return static_cast<const RmaOutbound*>(lane)->reads_credit();
+         });
+}
+
+// Before the peer has connected its hello will wake us; whoever writes a lane is connected.
 bool RmaLink::announce_sleep() {
   if (ring_due_ || doorbell_came_) return false;
-  if (announced_ || inbound_.empty() || endpoint() == nullptr || failed()) return true;
+  if (announced_ || !expects_commits() || endpoint() == nullptr || failed()) return true;
   ControlMessage notice;
   notice.kind = ControlKind::kSleep;
   notice.counts[0] = seen_;

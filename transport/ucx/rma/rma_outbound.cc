@@ -53,6 +53,21 @@ Status RmaOutbound::open(const ParsedOffer& offer, bool direct_stores) {
   return {};
 }
 
+void RmaOutbound::credit(const Credit& credit) {
+  if (credits_seen_ == 0) sink_.on_credit(credit);
+  if (mapped_ == nullptr || reads_credit()) return;
+  credit_block_ = RmaLayout::credit(mapped_);
+  link_->domain().add_polled(this);
+  credit_block_->announce();
+}
+
+void RmaOutbound::poll_credit() {
+  const uint64_t number = credit_block_->number();
+  rma_link_->note_seen(number - credits_seen_);
+  credits_seen_ = number;
+  sink_.on_credit(credit_block_->load());
+}
+
 Code RmaOutbound::send(Sequence sequence, const Frame& frame) {
   if (link_ == nullptr || link_->failed()) return Code::kLinkError;
   if (frame.bytes > geometry_.slot_bytes) return Code::kTooLarge;
@@ -94,7 +109,9 @@ Code RmaOutbound::put(Sequence sequence, const Frame& frame) {
 // The mapping ends with the remote key, and that when nothing is in flight.
 void RmaOutbound::detach() {
   if (link_ == nullptr) return;
+  link_->domain().remove_polled(this);
   mapped_ = nullptr;
+  credit_block_ = nullptr;
   if (puts_ != nullptr) {
     puts_->disown();
     link_->connection().keep(std::move(puts_));

@@ -8,9 +8,11 @@
 namespace asyncmesh::transport {
 namespace {
 
-// While frames keep coming UCX is progressed this rarely: it only brings credits and notices. A
-// power of two.
-constexpr uint32_t kBusyRoundsPerProgress = 8;
+// UCX is progressed every so many calls: frames and most credit come without it, and a look at
+// their words costs far less. Rarer still in a call that brought something, which its caller is
+// about to handle.
+constexpr uint32_t kIdleRoundsPerProgress = 8;
+constexpr uint32_t kBusyRoundsPerProgress = 16;
 
 }  // namespace
 
@@ -36,21 +38,30 @@ Result<std::unique_ptr<Link>> RmaTransport::open_link(Rank peer, Epoch epoch,
 
 // A sink may open a lane or a link meanwhile, hence no iterators.
 uint32_t RmaTransport::poll() {
-  uint32_t frames = 0;
+  uint32_t events = 0;
   const auto& lanes = domain_->polled_lanes();
   for (size_t index = 0; index < lanes.size(); ++index) {
     auto& lane = static_cast<RmaInbound&>(*lanes[index]);
-    if (lane.ready()) frames += lane.poll();
+    if (lane.ready()) events += lane.poll();
+  }
+  const auto& credited = domain_->credited_lanes();
+  for (size_t index = 0; index < credited.size(); ++index) {
+    auto& lane = static_cast<RmaOutbound&>(*credited[index]);
+    if (!lane.credit_ready()) continue;
+    lane.poll_credit();
+    ++events;
   }
   if (domain_->take_unsettled()) [[unlikely]] {
     for (UcxLink* link : domain_->links()) static_cast<RmaLink*>(link)->settle();
   }
-  return frames;
+  return events;
 }
 
 uint32_t RmaTransport::progress() {
   uint32_t events = poll();
-  if (events != 0 && (++rounds_ & (kBusyRoundsPerProgress - 1)) != 0) return events;
+  ucx_is_fresh_ = ++rounds_ >= (events == 0 ? kIdleRoundsPerProgress : kBusyRoundsPerProgress);
+  if (!ucx_is_fresh_) return events;
+  rounds_ = 0;
   events += domain_->housekeep();
   const auto& links = domain_->links();
   for (size_t index = 0; index < links.size(); ++index) events += links[index]->progress();
@@ -59,7 +70,9 @@ uint32_t RmaTransport::progress() {
 }
 
 bool RmaTransport::arm() {
-  rounds_ = kBusyRoundsPerProgress - 1;  // should this fail, the next progress includes UCX
+  rounds_ = kBusyRoundsPerProgress;  // should this fail, the next progress includes UCX
+  // Whether UCX was quiet at its last progress says nothing once others came after that.
+  if (!ucx_is_fresh_) return false;
   bool quiet = domain_->arm_closing();
   for (UcxLink* link : domain_->links()) quiet = quiet && static_cast<RmaLink*>(link)->arm();
   return quiet;
