@@ -30,6 +30,14 @@ if(ASYNCMESH_CCACHE AND PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER
   set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
 endif()
 
+# The path of a small frame runs through five rooms: in release builds the link of the library, and of what measures it, inlines
+# across them. The objects also hold plain code, which everything else links.
+option(ASYNCMESH_LTO "Link-time optimisation of release builds (GCC)" ON)
+if(ASYNCMESH_LTO AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT ASYNCMESH_SANITIZE)
+  set(ASYNCMESH_LTO_COMPILE "$<$<COMPILE_LANGUAGE:CXX>:-flto=auto;-ffat-lto-objects>")
+  set(ASYNCMESH_LTO_LINK -O3 -flto=auto)
+endif()
+
 find_package(Threads REQUIRED)
 find_package(ucx CONFIG REQUIRED)
 find_package(fmt REQUIRED)

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/copy_words.h"
 #include "transport/ucx/rma/rma_lane.h"
 #include "transport/ucx/rma/rma_transport.h"
 #include "transport/ucx/rma/segment_guard.h"
@@ -11,22 +12,22 @@
 namespace asyncmesh::transport {
 namespace {
 
+// What was written a moment ago, a header and the first bytes of a payload, goes in words.
 constexpr size_t kWordwiseBytes = 128;
+constexpr size_t kFirstLineBytes = kLine - kCommitBytes;
 
-// The start of a frame, its header and the first bytes of its payload, was written a moment ago in
-// words. A wide load over several such stores has to wait until they have left the store buffer,
-// while a load of one word is forwarded; relaxed atomics keep the compiler from joining them.
+void copy_bytes(std::byte* to, const std::byte* from, size_t bytes, size_t wordwise) {
+  const bool aligned = reinterpret_cast<uintptr_t>(from) % alignof(uint64_t) == 0;
+  const size_t words = aligned ? std::min(bytes, wordwise) & ~(sizeof(uint64_t) - 1) : 0;
+  copy_words(to, from, words);
+  std::memcpy(to + words, from + words, bytes - words);
+}
+
+// The line that the reader polls comes last, or it would be taken away in between.
 void copy_frame(std::byte* slot, const std::byte* frame, size_t bytes) {
-  size_t at = 0;
-  if (reinterpret_cast<uintptr_t>(frame) % alignof(uint64_t) == 0) {
-    for (const size_t end = std::min(bytes, kWordwiseBytes); at + sizeof(uint64_t) <= end;
-         at += sizeof(uint64_t)) {
-      auto& source = *reinterpret_cast<uint64_t*>(const_cast<std::byte*>(frame + at));
-      const uint64_t word = std::atomic_ref(source).load(std::memory_order_relaxed);
-      std::memcpy(slot + at, &word, sizeof(word));
-    }
-  }
-  std::memcpy(slot + at, frame + at, bytes - at);
+  const size_t first = std::min(bytes, kFirstLineBytes);
+  copy_bytes(slot + first, frame + first, bytes - first, kWordwiseBytes - kFirstLineBytes);
+  copy_bytes(slot, frame, first, first);
 }
 
 }  // namespace
