@@ -43,7 +43,7 @@ def job_of(a, run):
     averaging = dict(mode='deterministic', window=a.delay, fraction=a.fraction, rule='ema' if run == 'sync' else run)
     way = Way(run, 'synchronous' if run == 'sync' else 'deterministic', lr=a.lr, averaging=averaging,
               optimiser=dict(look_ahead=1, beta1=a.beta1, psi=a.psi))
-    return Job(way=way, shape=shape_of(a), updates=a.steps, seed=a.seed, data=a.data, evaluations=1, validation_batches=60, live=False)
+    return Job(way=way, shape=shape_of(a), updates=a.steps, seed=a.seed, data=a.data, evaluations=1, validation_batches=60, live=False, wire='float32')
 
 
 def own_reference(job):

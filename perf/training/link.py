@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the link costs async: the same run on the link and on the bare machine, alternated, so that a change of the machine's mood hits both.
 
-    link.py --link 300Mbit,2ms --pairs 3 --steps 300
+    link.py --link 150Mbit,1ms --pairs 3 --steps 300
 
 Prints each wall clock, the ratio of the medians, and the share of time inside averager calls. --way sync shows the other side.
 """

@@ -58,6 +58,16 @@ def test_all_replicas_end_with_one_model(text, options):
         assert all(r['averager']['rounds_applied'] > 0 and r['averager']['wait_ns'] == 0 for r in results)
 
 
+@pytest.mark.parametrize('wire, item', [('float32', 4), ('bfloat16', 2), ('float16', 2)])
+def test_activations_and_gradients_travel_as_told(text, wire, item):
+    job = main_job.job(5, 'deterministic', LOCKSTEP, data=text, wire=wire, evaluations=1)
+    results = run(job)
+    fingerprints(results)
+    shape = job.shape
+    assert {r['bytes_pp'] for r in results} == {5 * shape.batch * shape.context * shape.width * item}
+    assert all(math.isfinite(r['val_loss']) for r in results if r['stage'] == 1)
+
+
 def partitions(rank, averaging, shape, cycles):
     """The library's own subsets of both stages, by part number."""
     import asyncmesh
@@ -78,7 +88,8 @@ def test_the_mesh_follows_the_serial_reference(text, way):
     import torch
     updates, averaging = 200, dict(LOCKSTEP, rule=way if way != 'sync' else 'ema')
     settings = dict(beta1=.9, psi=.3, look_ahead=1)
-    job = main_job.job(updates, 'synchronous' if way == 'sync' else 'deterministic', averaging, optimiser=settings, data=text, evaluations=1, lr=5e-3)
+    job = main_job.job(updates, 'synchronous' if way == 'sync' else 'deterministic', averaging, optimiser=settings, data=text, evaluations=1, lr=5e-3,
+                       wire='float32')
     tables = run_ranks(partitions, arguments=(averaging, job.shape, updates // 5 + 1))[0]
     expected = serial_reference.train(job, lambda stage, cycle: torch.from_numpy(tables[stage][cycle].astype('int64')))
     measured = next(r['val_loss'] for r in run(job) if r['stage'] == 1)

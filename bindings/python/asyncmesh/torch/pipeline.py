@@ -18,19 +18,27 @@ from .stash import Scratch, Stash
 _ACTIVATION, _GRADIENT, _EVALUATION = 1, 2, 3  # port tags; `key` of a port is its tag
 
 
+def _tensor(frame):
+    """The frame as float32: a view of the slot where it travelled so, else a copy."""
+    tensor = torch.from_numpy(frame.array())
+    return (tensor.view(torch.bfloat16) if tensor.dtype == torch.uint16 else tensor).to(torch.float32)
+
+
 class PipelineStage:
     """module: this stage's nn.Module (one tensor in, one tensor out; the last stage's output goes to `loss`).
 
-    payload_bytes: the largest activation. mode: 'opportunistic' | 'deterministic' | 'synchronous'. micro_batches: per update.
+    payload_bytes: the largest activation, in float32. mode: 'opportunistic' | 'deterministic' | 'synchronous'. micro_batches: per update.
     in_flight: micro-batches in flight on this stage (0: the least, P - s). averaging: settings of the averager; synchronous stages average gradients
-    instead. optimiser: settings of the optimiser. timeout: seconds in which something must come from the neighbours or the replicas, else `Timeout`.
+    instead. optimiser: settings of the optimiser. wire_dtype: what activations and gradients travel as in training (float32, bfloat16 or float16; half
+    the bytes at the price of rounding; evaluations travel as float32); each stage chooses for what it sends. timeout: seconds in which something must come from the neighbours or the replicas, else `Timeout`.
     Counters: seconds blocked, in averager calls, in evaluation; `staleness`: {channel in: {versions: frames}}, `last_staleness`.
     """
 
     def __init__(self, mesh, module, payload_bytes, mode='opportunistic', micro_batches=1, in_flight=0, optimiser=None, averaging=None,
-                 timeout=120.0):
+                 timeout=120.0, wire_dtype=torch.float32):
         self.mesh, self.context = mesh, mesh.context
         self.first, self.last = mesh.stage == 0, mesh.stage == mesh.stages - 1
+        self.wire_dtype = wire_dtype
         self.synchronous, self.micro_batches, self.timeout = mode == 'synchronous', micro_batches, timeout
         self._stage_settings = dict(stages=mesh.stages, stage=mesh.stage, mode=mode, in_flight=in_flight, micro_batches=micro_batches)
         depth = max(in_flight, mesh.stages - mesh.stage, micro_batches if self.synchronous else 1)
@@ -126,6 +134,7 @@ class PipelineStage:
         return self._bytes_sent
 
     def _send(self, port, tensor, micro_batch, version):
+        tensor = tensor.to(self.wire_dtype).contiguous()
         self._bytes_sent += tensor.nbytes
         if self._pending or not port.send(tensor, micro_batch, version):
             self._pending.append((port, tensor, micro_batch, version))
@@ -146,12 +155,12 @@ class PipelineStage:
         if self.first:
             x = self._inputs(k)
         else:
-            x = torch.from_numpy(frame.array()).requires_grad_()
+            x = _tensor(frame).requires_grad_()
         output = self.stash.forward(slot, x)
         if self.last:
             output = self._loss(output, k)
         else:
-            self._send(self.activations_out, output.detach().contiguous(), k, version)
+            self._send(self.activations_out, output.detach(), k, version)
         self._graphs[k] = (frame, x, output, version)
 
     def _backward(self, action):
@@ -160,12 +169,12 @@ class PipelineStage:
         if self.last:
             output.backward()
         else:
-            output.backward(torch.from_numpy(gradient.array()))
+            output.backward(_tensor(gradient))
             gradient.release()
         if not self.first:
             below = x.grad
             frame.release()
-            self._send(self.gradients_out, below.contiguous(), action.micro_batch, version)
+            self._send(self.gradients_out, below, action.micro_batch, version)
 
     def _update(self, action, learning_rate, progress, clip_norm):
         mirror = self.stash.mirror(action.slot)

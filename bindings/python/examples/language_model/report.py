@@ -25,7 +25,7 @@ def summarise(job, ranks):
                 averaging_fraction=share('averaging_s'), blocked_pp_fraction=share('blocked_s'),
                 bytes_dp=sum(r['bytes_dp'] for r in ranks), bytes_pp=sum(r['bytes_pp'] for r in ranks),
                 rounds_started=rounds('rounds_started'), rounds_applied=rounds('rounds_applied'), rounds_skipped=rounds('rounds_skipped'),
-                lr=job.way.lr, micro_batches=job.way.micro_batches, averaging=job.way.averaging, optimiser=job.way.optimiser,
+                wire=job.wire, lr=job.way.lr, micro_batches=job.way.micro_batches, averaging=job.way.averaging, optimiser=job.way.optimiser,
                 delay=max(r['delay'] for r in ranks), curve=last['curve'])
 
 

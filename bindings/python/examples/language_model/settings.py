@@ -3,7 +3,7 @@ from dataclasses import asdict, dataclass, field
 
 from .model import Shape
 
-DEFAULT_LINK = '300Mbit,2ms'
+DEFAULT_LINK = '150Mbit,1ms'
 
 
 @dataclass
@@ -31,6 +31,7 @@ class Job:
     data: str = ''
     evaluations: int = 8
     validation_batches: int = 24
+    wire: str = 'bfloat16'        # what activations and gradients between stages travel as; all ways alike
     slow_replica: float = 1.0     # replica 1 computes this many times slower
     live: bool = True
     checkpoint: bool = False      # write the final weights
@@ -56,7 +57,7 @@ def optimiser_settings(updates, look_ahead=1):
 def ways(updates):
     """The product's defaults, the same library used synchronously, and asynchrony done naively."""
     return {
-        'async': Way('async', 'opportunistic', averaging=dict(fraction=.2, window=4, rule='ema'), optimiser=optimiser_settings(updates)),
+        'async': Way('async', 'opportunistic', averaging=dict(fraction=.1, window=4, rule='ema'), optimiser=optimiser_settings(updates)),
         'sync': Way('sync', 'synchronous', micro_batches=1, optimiser=optimiser_settings(updates)),
         'async_naive': Way('async_naive', 'deterministic', averaging=dict(fraction=.05, window=10, rule='average', mode='deterministic'),
                            optimiser=optimiser_settings(updates, look_ahead=0)),

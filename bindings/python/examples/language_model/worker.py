@@ -76,7 +76,7 @@ def train(job, index):
     text, held_out = data.load(job.data or None)
     pipeline = asyncmesh.torch.PipelineStage(mesh, module, payload_bytes=shape.batch * shape.context * shape.width * 4, mode=job.way.mode,
                                              micro_batches=job.way.micro_batches, in_flight=job.way.in_flight,
-                                             averaging=job.way.averaging, optimiser=job.way.optimiser)
+                                             averaging=job.way.averaging, optimiser=job.way.optimiser, wire_dtype=getattr(torch, job.wire))
     pipeline.start()
     stream = data.Stream(text, shape, 1000 * job.seed + mesh.replica)
     progress = Progress(job, pipeline, data.validation_batches(held_out, shape, job.validation_batches))
