@@ -24,6 +24,8 @@ def add_arguments(parser, steps):
     parser.add_argument('--link', default=DEFAULT_LINK, help='emulated link of the runs whose result depends on it (default %(default)s)')
     parser.add_argument('--steps', type=int, default=steps, help='updates of async (default %(default)s)')
     parser.add_argument('--json', metavar='FILE', help='write the results there')
+    parser.add_argument('--micro-batches', type=int, default=ways(1)['sync'].micro_batches, metavar='N',
+                        help='per update of sync; its tokens stay the same (default %(default)s)')
     for name, default in vars(Shape()).items():
         parser.add_argument('--' + name, type=int, default=default, help='of the model (default %(default)s)')
 
@@ -34,8 +36,9 @@ def shape_of(options):
 
 def job_of(options, name, steps, seed, lr=None, **changes):
     """The job of one way, for the tokens of `steps` updates of one micro-batch."""
-    way = ways(steps)[name]
-    way = replace(way, lr=lr or way.lr)
+    per_update = options.micro_batches if name == 'sync' else 1
+    way = ways(steps // per_update)[name]
+    way = replace(way, lr=lr or way.lr, micro_batches=per_update)
     settings = dict(seed=seed, link=options.link, data=options.data, live=False, validation_batches=60)
     return Job(way=way, shape=shape_of(options), updates=steps // way.micro_batches, **{**settings, **changes})
 

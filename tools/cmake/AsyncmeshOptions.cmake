@@ -35,7 +35,7 @@ endif()
 option(ASYNCMESH_LTO "Link-time optimisation of release builds (GCC)" ON)
 if(ASYNCMESH_LTO AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT ASYNCMESH_SANITIZE)
   set(ASYNCMESH_LTO_COMPILE "$<$<COMPILE_LANGUAGE:CXX>:-flto=auto;-ffat-lto-objects>")
-  set(ASYNCMESH_LTO_LINK -O3 -flto=auto)
+  set(ASYNCMESH_LTO_LINK -O3 -flto=auto -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict)
 endif()
 
 find_package(Threads REQUIRED)

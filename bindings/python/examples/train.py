@@ -57,7 +57,7 @@ def base_job(a, way, updates):
 
 
 def calibrate(a):
-    """Seconds per update of sync and async on the bare machine and on the link; printed, and the ratio that the link costs."""
+    """Seconds per update of sync and async on the bare machine and on the link, and of compute per stage; printed, and the ratio that the link costs."""
     jobs, kinds = [], []
     for name, way in ways(CALIBRATION_UPDATES).items():
         for link in dict.fromkeys(('none', a.link)):
@@ -68,10 +68,14 @@ def calibrate(a):
     seconds = {kind: max(r['wall_s'] for r in result) / CALIBRATION_UPDATES for kind, result in zip(kinds, ranks)}
     bare, slow = seconds[('sync', 'none')], seconds.get(('sync', 'link'), seconds[('sync', 'none')])
     slow_async = seconds.get(('async', 'link'), seconds[('async', 'none')])
+    alone = ranks[kinds.index(('sync', 'none'))]
+    micro_batches = CALIBRATION_UPDATES * ways(1)['sync'].micro_batches
+    compute = [max((r['wall_s'] - r['blocked_s'] - r['averaging_s']) / micro_batches for r in alone if r['stage'] == stage) for stage in (0, 1)]
+    print(f'compute per micro-batch: stage 0 {compute[0] * 1e3:.1f} ms, stage 1 {compute[1] * 1e3:.1f} ms')
     print(f'calibration, {CALIBRATION_UPDATES} updates each: sync {bare * 1e3:.1f} ms per update bare, {slow * 1e3:.1f} ms on the link: '
           f'{slow / bare:.2f} x; async {seconds[("async", "none")] * 1e3:.1f} and {slow_async * 1e3:.1f} ms', flush=True)
     return dict(sync_none_s=bare, sync_link_s=slow, sync_ratio=slow / bare, async_none_s=seconds[('async', 'none')],
-                async_link_s=slow_async)
+                async_link_s=slow_async, compute_s=compute)
 
 
 def plan(a, calibration):
