@@ -1,6 +1,6 @@
-// What one CUDA thread does, without CUDA types: the .cu files only map threads to these functions,
-// and the tests run them on the CPU in plain loops. The arithmetic is that of element.h and
-// encoding.h, compiled with --fmad=false, so that results equal those of the CPU.
+// What one CUDA thread does, without CUDA types: the .cu files map threads to these functions. The
+// arithmetic is that of element.h and encoding.h, compiled with --fmad=false, so that results equal
+// those of the CPU.
 #pragma once
 
 #include <cstddef>

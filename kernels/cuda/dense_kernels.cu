@@ -1,10 +1,9 @@
 // The kernels over contiguous runs: average, nadamw, sum of squares, encode and decode.
-#include <cuda_runtime_api.h>
-
 #include <cmath>
 
 #include "kernels/cuda/bodies.h"
 #include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/launch.h"
 
 namespace asyncmesh::kernels {
 namespace {
@@ -95,7 +94,6 @@ __global__ void decode_kernel(const std::byte* values, uint64_t count, Encoding 
 uint32_t cuda_average(const std::byte* const* values, const float* weights, uint32_t members,
                       Encoding encoding, uint64_t count, float* mean, uint64_t* not_finite_out,
                       void* stream) {
-  const auto on = static_cast<cudaStream_t>(stream);
   device::AverageArgs args = {};
   args.members = members < kMaxMembers ? members : kMaxMembers;
   args.encoding = encoding;
@@ -109,39 +107,39 @@ uint32_t cuda_average(const std::byte* const* values, const float* weights, uint
     ++candidates;
   }
   auto* not_finite = reinterpret_cast<unsigned long long*>(not_finite_out);
-  clear_kernel<<<1, 1, 0, on>>>(not_finite);
+  launch_kernel(clear_kernel, 1, 1, 0, stream, not_finite);
   const uint32_t groups = groups_for(count, kThreads);
   if (groups == 0 || args.members == 0) return candidates;
-  find_not_finite_kernel<<<dim3(groups, args.members), kThreads, 0, on>>>(args, not_finite);
-  average_kernel<<<groups, kThreads, 0, on>>>(args, not_finite);
+  launch_kernel(find_not_finite_kernel, dim3(groups, args.members), kThreads, 0, stream, args,
+                not_finite);
+  launch_kernel(average_kernel, groups, kThreads, 0, stream, args, not_finite);
   return candidates;
 }
 
 void cuda_nadamw(float* w, const float* gradient, float* m, float* v, uint64_t count,
                  const NadamwArgs& args, float* mirror, void* stream) {
   if (count == 0) return;
-  nadamw_kernel<<<groups_for(count, kThreads), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-      w, gradient, m, v, count, NadamwFactors(args), mirror);
+  launch_kernel(nadamw_kernel, groups_for(count, kThreads), kThreads, 0, stream, w, gradient, m, v,
+                count, NadamwFactors(args), mirror);
 }
 
 void cuda_sum_of_squares(const float* values, uint64_t count, double* sums, void* stream) {
-  const auto on = static_cast<cudaStream_t>(stream);
-  partial_squares_kernel<<<kPartialSums, kThreads, 0, on>>>(values, count, sums + 1);
-  add_partials_kernel<<<1, kPartialSums, 0, on>>>(sums + 1, sums);
+  launch_kernel(partial_squares_kernel, kPartialSums, kThreads, 0, stream, values, count, sums + 1);
+  launch_kernel(add_partials_kernel, 1, kPartialSums, 0, stream, sums + 1, sums);
 }
 
 void cuda_encode(const float* values, uint64_t count, Encoding encoding, std::byte* out,
                  void* stream) {
   if (count == 0) return;
-  encode_kernel<<<groups_for(count, kThreads), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-      values, count, encoding, out);
+  launch_kernel(encode_kernel, groups_for(count, kThreads), kThreads, 0, stream, values, count,
+                encoding, out);
 }
 
 void cuda_decode(const std::byte* values, uint64_t count, Encoding encoding, float* out,
                  void* stream) {
   if (count == 0) return;
-  decode_kernel<<<groups_for(count, kThreads), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-      values, count, encoding, out);
+  launch_kernel(decode_kernel, groups_for(count, kThreads), kThreads, 0, stream, values, count,
+                encoding, out);
 }
 
 }  // namespace asyncmesh::kernels

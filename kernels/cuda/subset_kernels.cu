@@ -1,9 +1,8 @@
 // pack and apply: one warp per block of parameters, so that a block of 64 is two coalesced
 // accesses.
-#include <cuda_runtime_api.h>
-
 #include "kernels/cuda/bodies.h"
 #include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/launch.h"
 
 namespace asyncmesh::kernels {
 namespace {
@@ -58,7 +57,7 @@ void cuda_pack(const TensorView* tensors, uint32_t tensor_count, const Subset& s
   SubsetLaunches launches(tensors, tensor_count, subset, nullptr);
   while (launches.next()) {
     const SubsetLaunch& launch = launches.launch();
-    pack_kernel<<<groups_of(launch), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(launch, out);
+    launch_kernel(pack_kernel, groups_of(launch), kThreads, 0, stream, launch, out);
   }
 }
 
@@ -81,9 +80,9 @@ void cuda_apply(const TensorView* tensors, uint32_t tensor_count, const Subset& 
   SubsetLaunches launches(tensors, tensor_count, subset, mirror);
   while (launches.next()) {
     const SubsetLaunch& launch = launches.launch();
-    const auto on = static_cast<cudaStream_t>(stream);
-    apply_kernel<<<groups_of(launch), kThreads, 0, on>>>(launch, in);
-    if (has_ema) mark_visited_kernel<<<groups_of(launch), kThreads, 0, on>>>(launch, visited);
+    launch_kernel(apply_kernel, groups_of(launch), kThreads, 0, stream, launch, in);
+    if (!has_ema) continue;
+    launch_kernel(mark_visited_kernel, groups_of(launch), kThreads, 0, stream, launch, visited);
   }
 }
 

@@ -1,0 +1,33 @@
+// Stands in for CUDA's header where the tests compile the CUDA sources as C++: first on the include
+// path, it turns the kernels into plain functions and their launches into runs of the executor.
+#pragma once
+
+#include "tests/kernels/simt/atomics.h"
+#include "tests/kernels/simt/device_functions.h"
+#include "tests/kernels/simt/executor.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __shared__ static
+
+using dim3 = simt::Dim3;
+
+namespace asyncmesh::kernels {
+
+// As in kernels/cuda/launch.h, for which these stand in.
+template <typename... Params, typename... Args>
+void launch_kernel(void (*kernel)(Params...), const dim3& grid, const dim3& block,
+                   size_t shared_bytes, void* /*stream*/, const Args&... args) {
+  simt::run(grid, block, shared_bytes, [&] { kernel(args...); });
+}
+
+template <typename T>
+T* dynamic_shared() {
+  return static_cast<T*>(simt::dynamic_shared_memory());
+}
+
+}  // namespace asyncmesh::kernels
