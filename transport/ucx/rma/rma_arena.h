@@ -5,12 +5,13 @@
 //
 // Credit: see rma_credit.h; one line for each side, so that neither takes the other's away.
 // Commit word of a frame: epoch << 48 | sequence, eight bytes, written after the frame and compared
-// for equality. It shares its line with the start of the frame: a small frame costs two lines. Words are never cleared: what an earlier lap left there is another sequence. The
-// arena belongs to one link epoch and is never handed on: closing an endpoint does not stop a
-// writer that maps the memory, so late stores of a peer thought dead are harmless only because
-// nobody reads them. UCX allocates it (System V or POSIX shared memory, marked for removal from the
-// start, so that a killed process leaves nothing behind), for only UCX's own memory can be written
-// without the target's help.
+// for equality. It shares its line with the start of the frame: a small frame costs two lines.
+// Words are never cleared: what an earlier lap left there is another sequence. The arena belongs to
+// one link epoch and is never handed on: closing an endpoint does not stop a writer that maps the
+// memory, so late stores of a peer thought dead are harmless only because nobody reads them. UCX
+// allocates it (System V or POSIX shared memory, marked for removal from the start, so that a
+// killed process leaves nothing behind), for only UCX's own memory can be written without the
+// target's help.
 #pragma once
 
 #include <atomic>
