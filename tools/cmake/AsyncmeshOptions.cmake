@@ -60,6 +60,9 @@ if(ASYNCMESH_SANITIZE) # with frame pointers for whole stacks, and an exit statu
   target_compile_options(asyncmesh_warnings INTERFACE
     $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${ASYNCMESH_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
   target_link_options(asyncmesh_warnings INTERFACE -fsanitize=${ASYNCMESH_SANITIZE})
+  if(ASYNCMESH_SANITIZE MATCHES "thread") # tests/support/ucx_sanitized.cc stands in for them, in UCX too
+    target_link_options(asyncmesh_warnings INTERFACE LINKER:--export-dynamic-symbol=shmat LINKER:--export-dynamic-symbol=shmdt)
+  endif()
 endif()
 
 add_library(asyncmesh_flags INTERFACE)
