@@ -30,7 +30,8 @@ class PipelineStage:
     payload_bytes: the largest activation, in float32. mode: 'opportunistic' | 'deterministic' | 'synchronous'. micro_batches: per update.
     in_flight: micro-batches in flight on this stage (0: the least, P - s). averaging: settings of the averager; synchronous stages average gradients
     instead. optimiser: settings of the optimiser. wire_dtype: what activations and gradients travel as in training (float32, bfloat16 or float16; half
-    the bytes at the price of rounding; evaluations travel as float32); each stage chooses for what it sends. timeout: seconds in which something must come from the neighbours or the replicas, else `Timeout`.
+    the bytes at the price of rounding; evaluations travel as float32); each stage chooses for what it sends. timeout: seconds in which something must come
+    from the neighbours or the replicas, else `Timeout`.
     Counters: seconds blocked, in averager calls, in evaluation; `staleness`: {channel in: {versions: frames}}, `last_staleness`.
     """
 
@@ -206,7 +207,7 @@ class PipelineStage:
             frame = None
             if not self.first:
                 frame = self.evaluation_in.recv(timeout=timeout)
-                x = torch.from_numpy(frame.array())
+                x = _tensor(frame)
             output = self._scratch.forward(x)
             if self.last:
                 total += float(loss(output, y))

@@ -1,4 +1,4 @@
-"""The three ways, and what each is told. What was measured, and what is a choice yet to be measured: perf/training/README.md."""
+"""The three ways, and what each is told. What they were chosen by: perf/training/README.md."""
 from dataclasses import asdict, dataclass, field
 
 from .model import Shape
