@@ -52,27 +52,28 @@ void apply_block(const Rows& rows, ApplyRow row, Rule rule, const ApplyFactors& 
 
 }  // namespace
 
-void cpu_apply(const TensorView* tensors, uint32_t tensor_count, const Subset& subset,
-               const ApplyArgs& args, const float* snapshot, const float* mean,
-               const std::byte* own_encoded, Encoding encoding, float* ema, uint64_t* visited,
-               const TensorView* mirror, void* /*stream*/) {
+void cpu_apply(const ParameterTable& table, const Subset& subset, const ApplyArgs& args,
+               const ApplyArrays& arrays, const Execution& /*on*/) {
+  float* const ema = arrays.ema;
+  const ParameterTable* const mirror = arrays.mirror;
+  const auto mirror_of = [mirror](const BlockPlace& place) {
+    return mirror->tensors[place.tensor].floats() + place.offset;
+  };
   const Rows& row = rows();
   const bool has_ema = args.rule == Rule::kEma;
   const ApplyFactors later = {args.momentum, 1.0F - args.momentum, args.scale};
   const ApplyFactors first = {0, args.first_visit_full ? 1.0F : later.gain, args.scale};
-  PackedInputs inputs = {snapshot, mean, args.lossless ? nullptr : own_encoded, encoding};
+  PackedInputs inputs = {arrays.snapshot, arrays.mean, arrays.own, arrays.encoding};
   walk_subset(
-      tensors, tensor_count, subset,
+      table, subset,
       [&](const BlockPlace& place) {
-        touch_floats(tensors[place.tensor].data + place.offset, place.count);
+        touch_floats(table.tensors[place.tensor].floats() + place.offset, place.count);
         if (has_ema) touch_floats(ema + place.element, place.count);
-        if (mirror != nullptr) {
-          touch_floats(mirror[place.tensor].data + place.offset, place.count);
-        }
+        if (mirror != nullptr) touch_floats(mirror_of(place), place.count);
       },
       [&](const BlockPlace& place) {
-        float* w = tensors[place.tensor].data + place.offset;
-        const bool fresh = has_ema && first_visit(visited, place.block);
+        float* w = table.tensors[place.tensor].floats() + place.offset;
+        const bool fresh = has_ema && first_visit(arrays.visited, place.block);
         const ApplyRow block = {w,
                                 inputs.snapshot,
                                 inputs.mean,
@@ -81,9 +82,7 @@ void cpu_apply(const TensorView* tensors, uint32_t tensor_count, const Subset& s
                                 place.count,
                                 fresh};
         apply_block(row, block, args.rule, fresh ? first : later, inputs);
-        if (mirror != nullptr) {
-          std::copy_n(w, place.count, mirror[place.tensor].data + place.offset);
-        }
+        if (mirror != nullptr) std::copy_n(w, place.count, mirror_of(place));
         inputs.advance(place.count);
       });
 }

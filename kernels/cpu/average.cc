@@ -26,7 +26,7 @@ class DefaultFloatEnvironment {
 };
 
 // The contributions that take part, in member order.
-struct Contributions {
+struct Taking {
   const std::byte* values[kMaxMembers];
   float weights[kMaxMembers];
   uint32_t members[kMaxMembers];
@@ -49,7 +49,7 @@ struct Contributions {
 // values: 18 ms with tiles of 4096, 10.5 ms with these). False: a value is not finite, `mean` is
 // half written.
 template <bool kCheck>
-bool average_tiles(const Rows& row, const Contributions& from, float* mean) {
+bool average_tiles(const Rows& row, const Taking& from, float* mean) {
   constexpr uint64_t kTile = 16384;
   const DefaultFloatEnvironment environment;
   const float reciprocal = from.reciprocal();
@@ -67,7 +67,7 @@ bool average_tiles(const Rows& row, const Contributions& from, float* mean) {
 }
 
 // Drops the contributions with a value that is not finite; returns their members as bits.
-[[gnu::cold]] uint64_t drop_not_finite(const Rows& row, Contributions& from) {
+[[gnu::cold]] uint64_t drop_not_finite(const Rows& row, Taking& from) {
   uint64_t dropped = 0;
   uint32_t kept = 0;
   for (uint32_t i = 0; i < from.size; ++i) {
@@ -85,17 +85,17 @@ bool average_tiles(const Rows& row, const Contributions& from, float* mean) {
 
 }  // namespace
 
-uint32_t cpu_average(const std::byte* const* values, const float* weights, uint32_t members,
-                     Encoding encoding, uint64_t count, float* mean, uint64_t* not_finite_out,
-                     void* /*stream*/) {
+uint32_t cpu_average(const Contributions& all, uint64_t count, float* mean,
+                     uint64_t* not_finite_out, const Execution& /*on*/) {
   const Rows& row = rows();
-  Contributions from;
-  from.encoding = encoding;
+  Taking from;
+  from.encoding = all.encoding;
   from.count = count;
-  for (uint32_t r = 0; r < std::min(members, kMaxMembers); ++r) {
-    if (values[r] == nullptr || !(weights[r] > 0) || !std::isfinite(weights[r])) continue;
-    from.values[from.size] = values[r];
-    from.weights[from.size] = weights[r];
+  for (uint32_t r = 0; r < std::min(all.members, kMaxMembers); ++r) {
+    const float weight = all.weights[r];
+    if (all.values[r] == nullptr || !(weight > 0) || !std::isfinite(weight)) continue;
+    from.values[from.size] = all.values[r];
+    from.weights[from.size] = weight;
     from.members[from.size++] = r;
   }
   *not_finite_out = 0;

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "kernels/kernels.h"
+#include "kernels/subset.h"
 
 namespace asyncmesh::kernels {
 
@@ -21,7 +21,7 @@ struct BlockPlace {
 
 class BlockFinder {
  public:
-  BlockFinder(const TensorView* tensors, uint32_t tensor_count, const Subset& subset) noexcept;
+  BlockFinder(const ParameterTable& table, const Subset& subset) noexcept;
 
   BlockPlace find(uint64_t block) const noexcept {
     const uint64_t bucket = block >> shift_;

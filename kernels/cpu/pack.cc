@@ -17,15 +17,15 @@ inline void copy_floats(const float* from, uint64_t count, void* to) {
 
 }  // namespace
 
-void cpu_pack(const TensorView* tensors, uint32_t tensor_count, const Subset& subset,
-              Encoding encoding, float* snapshot, std::byte* encoded, void* /*stream*/) {
+void cpu_partition_pack(const ParameterTable& table, const Subset& subset, const Wire& wire,
+                        float* snapshot, std::byte* encoded, const Execution& /*on*/) {
   const Rows& row = rows();
-  const auto data_of = [tensors](const BlockPlace& place) {
-    return tensors[place.tensor].data + place.offset;
+  const Encoding encoding = wire.encoding;
+  const auto data_of = [&table](const BlockPlace& place) {
+    return table.tensors[place.tensor].floats() + place.offset;
   };
   walk_subset(
-      tensors, tensor_count, subset,
-      [&](const BlockPlace& place) { touch_floats(data_of(place), place.count); },
+      table, subset, [&](const BlockPlace& place) { touch_floats(data_of(place), place.count); },
       [&](const BlockPlace& place) {
         const float* data = data_of(place);
         if (snapshot != nullptr) {
@@ -38,6 +38,20 @@ void cpu_pack(const TensorView* tensors, uint32_t tensor_count, const Subset& su
         } else {
           row.encode(data, place.count, encoding, encoded);
         }
+        encoded += encoded_bytes(encoding, place.count);
+      });
+}
+
+void cpu_partition_unpack(const ParameterTable& table, const Subset& subset, Encoding encoding,
+                          const std::byte* encoded, const Execution& /*on*/) {
+  const Rows& row = rows();
+  const auto data_of = [&table](const BlockPlace& place) {
+    return table.tensors[place.tensor].floats() + place.offset;
+  };
+  walk_subset(
+      table, subset, [&](const BlockPlace& place) { touch_floats(data_of(place), place.count); },
+      [&](const BlockPlace& place) {
+        row.decode(encoded, place.count, encoding, data_of(place));
         encoded += encoded_bytes(encoding, place.count);
       });
 }

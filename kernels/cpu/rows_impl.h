@@ -136,6 +136,9 @@ static void encode(const float* values, uint64_t count, Encoding encoding, std::
       return encode_as<Bfloat16>(values, count, out);
     case Encoding::kFloat16:
       return encode_as<Float16>(values, count, out);
+    case Encoding::kInt8:
+    case Encoding::kInt4:
+      return;
   }
 }
 
@@ -147,6 +150,9 @@ static void decode(const std::byte* values, uint64_t count, Encoding encoding, f
       return decode_as<Bfloat16>(values, count, out);
     case Encoding::kFloat16:
       return decode_as<Float16>(values, count, out);
+    case Encoding::kInt8:
+    case Encoding::kInt4:
+      return;
   }
 }
 
@@ -158,6 +164,9 @@ static bool all_finite(const std::byte* values, uint64_t count, Encoding encodin
       return all_finite_as<Bfloat16>(values, count);
     case Encoding::kFloat16:
       return all_finite_as<Float16>(values, count);
+    case Encoding::kInt8:
+    case Encoding::kInt4:
+      break;
   }
   return false;
 }
@@ -172,6 +181,9 @@ void accumulate(const std::byte* values, uint64_t count, Encoding encoding, floa
       return accumulate_as<Bfloat16, kFirst>(values, count, weight, sum);
     case Encoding::kFloat16:
       return accumulate_float16<kFirst>(values, count, weight, sum);
+    case Encoding::kInt8:
+    case Encoding::kInt4:
+      return;
   }
 }
 

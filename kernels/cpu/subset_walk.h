@@ -27,10 +27,10 @@ inline void touch_floats(const float* data, uint64_t count) noexcept {
 // touch(const BlockPlace&), then a little later visit(const BlockPlace&), for every block of the
 // subset in order.
 template <typename Touch, typename Visit>
-void walk_subset(const TensorView* tensors, uint32_t tensor_count, const Subset& subset,
-                 Touch touch, Visit visit) noexcept {
+void walk_subset(const ParameterTable& table, const Subset& subset, Touch touch,
+                 Visit visit) noexcept {
   constexpr uint64_t kBatch = 64;  // 16 KiB of the usual blocks
-  const BlockFinder finder(tensors, tensor_count, subset);
+  const BlockFinder finder(table, subset);
   const Permutation permutation(subset.key, subset.blocks);
   BlockPlace places[kBatch];
   uint64_t position = subset.part;

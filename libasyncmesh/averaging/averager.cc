@@ -36,10 +36,11 @@ Status check_disjoint(std::span<const TensorView> tensors) {
   std::vector<TensorView> sorted(tensors.begin(), tensors.end());
   std::erase_if(sorted, [](const TensorView& tensor) { return tensor.count == 0; });
   std::sort(sorted.begin(), sorted.end(), [](const TensorView& a, const TensorView& b) {
-    return std::less<const float*>()(a.data, b.data);
+    return std::less<const float*>()(a.floats(), b.floats());
   });
   for (size_t i = 1; i < sorted.size(); ++i) {
-    if (std::less<const float*>()(sorted[i].data, sorted[i - 1].data + sorted[i - 1].count)) {
+    if (std::less<const float*>()(sorted[i].floats(),
+                                  sorted[i - 1].floats() + sorted[i - 1].count)) {
       return invalid("tensors overlap (a tied tensor belongs in the table once)");
     }
   }
@@ -96,13 +97,14 @@ Averager::Averager(const AveragerConfig& config, Partition partition, const Aver
       rounds_(parts.rounds),
       means_(parts.means),
       kernels_(parts.kernels),
+      on_(parts.on),
       clock_(parts.clock),
       waiter_(parts.waiter),
       queues_(parts.rounds),
       // A deterministic call samples its round before it applies the one that is due.
       open_(config.mode == AveragingMode::kDeterministic ? config.window + 1 : config.window,
             sampled_elements(parts.rounds, partition_), config.encoding),
-      exchange_(parts.means, parts.kernels),
+      exchange_(parts.means, parts.kernels, parts.on),
       posts_(pieces_of(partition_.max_elements(), config.encoding, parts.rounds.payload_bytes())),
       checked_(parts.rounds.size(), 0),
       weights_(parts.rounds.size(), 0.0F),

@@ -57,6 +57,7 @@ struct AveragerParts {
   const kernels::Table& kernels;
   const Clock& clock;
   Waiter& waiter;
+  kernels::Execution on = {};
 };
 
 class Averager {
@@ -147,6 +148,7 @@ class Averager {
   Mailbox& rounds_;
   Mailbox& means_;
   const kernels::Table& kernels_;
+  const kernels::Execution on_;
   const Clock& clock_;
   Waiter& waiter_;
 

@@ -96,9 +96,11 @@ uint64_t Averager::average_pieces(const Round& round) {
       }
     }
     uint64_t mask = 0;
-    kernels_.average(values_.data(), weights_.data(), rounds_.size(), config_.encoding,
-                     std::min(per_piece, round.elements - first), mean_.data() + first, &mask,
-                     nullptr);
+    kernels_.average({.values = values_.data(),
+                      .weights = weights_.data(),
+                      .members = rounds_.size(),
+                      .encoding = config_.encoding},
+                     std::min(per_piece, round.elements - first), mean_.data() + first, &mask, on_);
     not_finite |= mask;
   }
   return not_finite;
@@ -146,15 +148,19 @@ void Averager::apply(const Round& round, const CallArgs& args) {
   // other.
   const bool full =
       config_.init == EmaInit::kFirstVisit || (config_.init == EmaInit::kParity && !written_);
-  kernels_.apply(partition_.tensor_data(), partition_.tensor_count(), round.subset,
+  kernels_.apply(partition_.table(), round.subset,
                  {.rule = config_.rule,
                   .momentum = momentum(delay, args.progress),
                   .scale = static_cast<float>(config_.scale),
-                  .first_visit_full = full,
-                  .lossless = kernels::lossless(config_.encoding)},
-                 round.snapshot, mean_.data(), round.own, config_.encoding,
-                 ema ? ema_.data() : nullptr, ema ? visited_.data() : nullptr, args.mirror,
-                 nullptr);
+                  .first_visit_full = full},
+                 {.snapshot = round.snapshot,
+                  .mean = mean_.data(),
+                  .own = kernels::lossless(config_.encoding) ? nullptr : round.own,
+                  .encoding = config_.encoding,
+                  .ema = ema ? ema_.data() : nullptr,
+                  .visited = ema ? visited_.data() : nullptr,
+                  .mirror = args.mirror},
+                 on_);
   written_ = written_ || round.elements > 0;
   ++stats_.rounds_applied;
   ++result_.applied;

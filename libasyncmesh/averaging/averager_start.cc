@@ -62,8 +62,8 @@ bool Averager::start(const CallArgs& args) {
   round.writes_before = stats_.rounds_applied;
   round.started = clock_.now();
   const bool lossy = !kernels::lossless(config_.encoding);
-  kernels_.pack(partition_.tensor_data(), partition_.tensor_count(), round.subset, config_.encoding,
-                round.snapshot, lossy ? round.own : nullptr, nullptr);
+  kernels_.partition_pack(partition_.table(), round.subset, {.encoding = config_.encoding},
+                          round.snapshot, lossy ? round.own : nullptr, on_);
   post(round);
   open_.push();
   ++result_.started;

@@ -35,10 +35,10 @@ struct AveragerConfig {
 };
 
 struct CallArgs {
-  const kernels::TensorView* mirror = nullptr;  // refreshed where the weights are written
-  float weight = 1.0F;                          // of this rank in the rounds it starts now
-  double progress = 0.0;                        // of the training, 0..1, for (3.4)
-  Nanoseconds deadline = kNever;                // absolute; deterministic mode only
+  const kernels::ParameterTable* mirror = nullptr;  // refreshed where the weights are written
+  float weight = 1.0F;                              // of this rank in the rounds it starts now
+  double progress = 0.0;                            // of the training, 0..1, for (3.4)
+  Nanoseconds deadline = kNever;                    // absolute; deterministic mode only
 };
 
 struct CallResult {

@@ -11,12 +11,13 @@ namespace {
 using kernels::Encoding;
 using kernels::TensorView;
 
-bool is_finite(const kernels::Table& kernels, std::span<const TensorView> tensors) {
+bool is_finite(const kernels::Table& kernels, const kernels::Execution& on,
+               std::span<const TensorView> tensors) {
   // A sum of squares of finite floats is finite in double.
   double sums[kernels::kSumSlots];
   return std::all_of(tensors.begin(), tensors.end(), [&](const TensorView& tensor) {
     if (tensor.count == 0) return true;
-    kernels.sum_of_squares(tensor.data, tensor.count, sums, nullptr);
+    kernels.sum_of_squares(tensor.floats(), tensor.count, sums, on);
     return std::isfinite(sums[0]);
   });
 }
@@ -32,9 +33,11 @@ float usable(float weight) { return std::isfinite(weight) && weight > 0.0F ? wei
 
 }  // namespace
 
-MeanExchange::MeanExchange(Mailbox& mailbox, const kernels::Table& kernels)
+MeanExchange::MeanExchange(Mailbox& mailbox, const kernels::Table& kernels,
+                           const kernels::Execution& on)
     : mailbox_(mailbox),
       kernels_(kernels),
+      on_(on),
       queues_(mailbox),
       per_piece_(values_per_piece(Encoding::kFloat32, mailbox.payload_bytes())),
       takes_part_(mailbox.size(), 0),
@@ -51,7 +54,7 @@ bool MeanExchange::begin(const Request& request) {
   in_.assign(request.in.begin(), request.in.end());
   out_.assign(request.out.begin(), request.out.end());
   purpose_ = request.purpose;
-  const bool finite = is_finite(kernels_, request.in);
+  const bool finite = is_finite(kernels_, on_, request.in);
   weight_ = finite ? usable(request.weight) : 0.0F;
   total_ = 0;
   for (const TensorView& tensor : request.in) total_ += tensor.count;
@@ -168,11 +171,12 @@ Code MeanExchange::average_piece() {
   }
   if (contributors == 0) return Code::kInvalidArgument;
   if (contributors == 1) {
-    kernels_.decode(values_[last], count, Encoding::kFloat32, mean_.data(), nullptr);
+    kernels_.dequantise(values_[last], count, Encoding::kFloat32, mean_.data(), on_);
   } else {
     uint64_t not_finite = 0;
-    kernels_.average(values_.data(), weights_.data(), mailbox_.size(), Encoding::kFloat32, count,
-                     mean_.data(), &not_finite, nullptr);
+    kernels_.average(
+        {.values = values_.data(), .weights = weights_.data(), .members = mailbox_.size()}, count,
+        mean_.data(), &not_finite, on_);
     // Senders vouch for their values; bytes that break that are a broken member's.
     if (not_finite != 0) return Code::kMismatch;
   }
@@ -189,7 +193,7 @@ void MeanExchange::read(Cursor& cursor, uint64_t count, std::byte* out) const {
     const TensorView& tensor = in_[cursor.tensor];
     const uint64_t some = std::min(count, tensor.count - cursor.offset);
     // Encoding to fp32 is the copy that every backend has.
-    kernels_.encode(tensor.data + cursor.offset, some, Encoding::kFloat32, out, nullptr);
+    kernels_.quantise(tensor.floats() + cursor.offset, some, {}, 0, out, on_);
     out += some * sizeof(float);
     count -= some;
     cursor.offset += some;
@@ -201,8 +205,8 @@ void MeanExchange::write(Cursor& cursor, uint64_t count, const float* values) co
   while (count > 0) {
     const TensorView& tensor = out_[cursor.tensor];
     const uint64_t some = std::min(count, tensor.count - cursor.offset);
-    kernels_.decode(reinterpret_cast<const std::byte*>(values), some, Encoding::kFloat32,
-                    tensor.data + cursor.offset, nullptr);
+    kernels_.dequantise(reinterpret_cast<const std::byte*>(values), some, Encoding::kFloat32,
+                        tensor.floats() + cursor.offset, on_);
     values += some;
     count -= some;
     cursor.offset += some;

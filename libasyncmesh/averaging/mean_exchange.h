@@ -32,7 +32,7 @@ class MeanExchange {
     Purpose purpose = Purpose::kMean;
   };
 
-  MeanExchange(Mailbox& mailbox, const kernels::Table& kernels);
+  MeanExchange(Mailbox& mailbox, const kernels::Table& kernels, const kernels::Execution& on);
 
   bool active() const { return active_; }
   bool is(const Request& request) const;  // the mean in progress is this one
@@ -69,6 +69,7 @@ class MeanExchange {
 
   Mailbox& mailbox_;
   const kernels::Table& kernels_;
+  const kernels::Execution on_;
   DeltaQueues queues_;
   uint64_t per_piece_;
 

@@ -40,8 +40,9 @@ class Partition {
   uint64_t blocks() const { return blocks_; }      // in the table
   uint64_t elements() const { return elements_; }  // in the table
   std::span<const kernels::TensorView> tensors() const { return tensors_; }
-  const kernels::TensorView* tensor_data() const { return tensors_.data(); }
-  uint32_t tensor_count() const { return static_cast<uint32_t>(tensors_.size()); }
+  kernels::ParameterTable table() const {
+    return {.tensors = tensors_.data(), .size = static_cast<uint32_t>(tensors_.size())};
+  }
 
   kernels::Subset subset(uint64_t round) const;
   // Elements of a subset; O(tensors), where walking its blocks would be O(blocks / N).

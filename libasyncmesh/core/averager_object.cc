@@ -173,9 +173,11 @@ Status AveragerObject::explain(Status status) const {
 
 Status AveragerObject::call(CallArgs args, const Region* mirror, CallResult* result_out) {
   ASYNCMESH_RETURN_IF_ERROR(follow());
+  kernels::ParameterTable copy;
   if (mirror != nullptr) {
     ASYNCMESH_RETURN_IF_ERROR(region_->need_layout(*mirror, "mirror"));
-    args.mirror = mirror->views().data();
+    copy = mirror->table();
+    args.mirror = &copy;
   }
   Status status = averager_->call(args, result_out);
   publish();

@@ -31,9 +31,11 @@ Status OptimiserObject::follow() {
 
 Status OptimiserObject::step(NadamwStep step, const Region* mirror, double* norm_out) {
   ASYNCMESH_RETURN_IF_ERROR(follow());
+  kernels::ParameterTable copy;
   if (mirror != nullptr) {
     ASYNCMESH_RETURN_IF_ERROR(weights_->need_layout(*mirror, "mirror"));
-    step.mirror = mirror->views().data();
+    copy = mirror->table();
+    step.mirror = &copy;
   }
   return nadamw_->step(step, norm_out);
 }

@@ -95,7 +95,7 @@ void Region::take(std::span<const Tensor> tensors) {
   identities_.resize(tensors.size());
   elements_ = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    views_[i] = {static_cast<float*>(tensors[i].data), tensors[i].count, 0};
+    views_[i] = {tensors[i].data, tensors[i].count, 0};
     identities_[i] = {tensors[i].id, tensors[i].count, tensors[i].dtype, 0};
     elements_ += tensors[i].count;
   }

@@ -46,6 +46,10 @@ class Region {
   uint64_t elements() const { return elements_; }
   // What averager and optimiser work on. `first_block` is not set.
   std::span<const kernels::TensorView> views() const { return views_; }
+  // The same as one table, of the dtype that all tensors have; only after need_float32.
+  kernels::ParameterTable table() const {
+    return {.tensors = views_.data(), .size = static_cast<uint32_t>(views_.size())};
+  }
   std::span<const TensorIdentity> identities() const { return identities_; }
   // Ok, or why this is no table of fp32 master weights; `role` names it in the text.
   Status need_float32(const std::string& role) const;

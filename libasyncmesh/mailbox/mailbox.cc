@@ -49,16 +49,6 @@ bool known(DeltaKind kind) {
   return false;
 }
 
-bool known(kernels::Encoding encoding) {
-  switch (encoding) {
-    case kernels::Encoding::kFloat32:
-    case kernels::Encoding::kBfloat16:
-    case kernels::Encoding::kFloat16:
-      return true;
-  }
-  return false;
-}
-
 void write_meta(const DeltaMeta& meta, std::byte* out) {
   WireMeta wire{};
   wire.encoding = static_cast<uint8_t>(meta.encoding);
@@ -85,10 +75,10 @@ bool read_meta(const FrameHeader& header, DeltaMeta* meta_out) {
   meta.count = wire.count;
   meta.weight = wire.weight;
   meta.flags = wire.flags;
-  if (!known(meta.kind) || !known(meta.encoding)) return false;
+  if (!known(meta.kind) || !kernels::known(meta.encoding)) return false;
   if (meta.piece >= meta.pieces) return false;
-  // The count first: it bounds the multiplication.
-  if (meta.count > header.bytes) return false;
+  // The count first, two values to a byte at most: it bounds the multiplication.
+  if (meta.count / 2 > header.bytes) return false;
   if (kernels::encoded_bytes(meta.encoding, meta.count) > header.bytes) return false;
   if (!std::isfinite(meta.weight) || meta.weight < 0) return false;
   *meta_out = meta;

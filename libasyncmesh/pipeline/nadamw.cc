@@ -82,18 +82,21 @@ LookAhead look_ahead_for_steps(uint64_t steps) noexcept {
 Result<std::unique_ptr<Nadamw>> Nadamw::create(const NadamwConfig& config,
                                                std::span<const TensorView> weights,
                                                std::span<const TensorView> gradients,
-                                               const kernels::Table& kernels) {
+                                               const kernels::Table& kernels,
+                                               const kernels::Execution& on) {
   if (Status status = check_tables(weights, gradients); !status.ok()) return status;
   if (Status status = check_config(config, weights.size()); !status.ok()) return status;
-  return std::unique_ptr<Nadamw>(new Nadamw(config, weights, gradients, kernels));
+  return std::unique_ptr<Nadamw>(new Nadamw(config, weights, gradients, kernels, on));
 }
 
 Nadamw::Nadamw(const NadamwConfig& config, std::span<const TensorView> weights,
-               std::span<const TensorView> gradients, const kernels::Table& kernels)
+               std::span<const TensorView> gradients, const kernels::Table& kernels,
+               const kernels::Execution& on)
     : config_(config),
       weights_(weights.begin(), weights.end()),
       gradients_(gradients.begin(), gradients.end()),
       kernels_(kernels),
+      on_(on),
       m_(elements_of(weights), 0.0F),
       v_(elements_of(weights), 0.0F) {}
 
@@ -102,7 +105,7 @@ double Nadamw::gradient_norm() const {
   double sums[kernels::kSumSlots];
   for (const TensorView& gradient : gradients_) {
     if (gradient.count == 0) continue;
-    kernels_.sum_of_squares(gradient.data, gradient.count, sums, nullptr);
+    kernels_.sum_of_squares(gradient.floats(), gradient.count, sums, on_);
     sum += sums[0];
   }
   return std::sqrt(sum);
@@ -134,9 +137,15 @@ Status Nadamw::step(const NadamwStep& step, double* norm_out) {
     args.lr *= lr_scale;
     args.gradient_factor *= lr_scale;
     args.momentum_factor *= lr_scale;
-    kernels_.nadamw(weights_[i].data, gradients_[i].data, m_.data() + offset, v_.data() + offset,
-                    weights_[i].count, args, step.mirror == nullptr ? nullptr : step.mirror[i].data,
-                    nullptr);
+    kernels::NadamwArrays arrays{.w = weights_[i].data,
+                                 .gradient = gradients_[i].data,
+                                 .m = m_.data() + offset,
+                                 .v = v_.data() + offset};
+    if (step.mirror != nullptr) {
+      arrays.mirror = step.mirror->tensors[i].data;
+      arrays.mirror_storage = step.mirror->storage;
+    }
+    kernels_.nadamw(arrays, weights_[i].count, args, on_);
     offset += weights_[i].count;
   }
   return {};
@@ -165,13 +174,12 @@ kernels::NadamwArgs Nadamw::factors(const NadamwStep& step, double scale) {
   return args;
 }
 
-void Nadamw::refresh(const TensorView* mirror) const {
+void Nadamw::refresh(const kernels::ParameterTable* mirror) const {
   if (mirror == nullptr) return;
   for (size_t i = 0; i < weights_.size(); ++i) {
     if (weights_[i].count == 0) continue;
-    // Encoding to fp32 is the copy that every backend has.
-    kernels_.encode(weights_[i].data, weights_[i].count, kernels::Encoding::kFloat32,
-                    reinterpret_cast<std::byte*>(mirror[i].data), nullptr);
+    kernels_.quantise(weights_[i].floats(), weights_[i].count, {.encoding = mirror->storage}, 0,
+                      static_cast<std::byte*>(mirror->tensors[i].data), on_);
   }
 }
 

@@ -59,7 +59,7 @@ struct NadamwStep {
   double clip_norm = 0.0;       // > 0: the scaled gradient's norm is brought down to it
   bool skip = false;            // nothing changes, not even t; a mirror is still refreshed
   bool want_norm = false;       // compute it without clipping too
-  const kernels::TensorView* mirror = nullptr;  // the weights' layout; receives the new weights
+  const kernels::ParameterTable* mirror = nullptr;  // the weights' shapes; receives the new weights
 };
 
 class Nadamw {
@@ -69,7 +69,8 @@ class Nadamw {
   static Result<std::unique_ptr<Nadamw>> create(const NadamwConfig& config,
                                                 std::span<const kernels::TensorView> weights,
                                                 std::span<const kernels::TensorView> gradients,
-                                                const kernels::Table& kernels);
+                                                const kernels::Table& kernels,
+                                                const kernels::Execution& on = {});
 
   // `norm_out` (may be null) receives the scaled norm before clipping, where it was computed.
   // InvalidArgument, and nothing changed: lr or scale not finite; the norm, where computed, not
@@ -93,15 +94,17 @@ class Nadamw {
 
  private:
   Nadamw(const NadamwConfig& config, std::span<const kernels::TensorView> weights,
-         std::span<const kernels::TensorView> gradients, const kernels::Table& kernels);
+         std::span<const kernels::TensorView> gradients, const kernels::Table& kernels,
+         const kernels::Execution& on);
 
   kernels::NadamwArgs factors(const NadamwStep& step, double scale);
-  void refresh(const kernels::TensorView* mirror) const;
+  void refresh(const kernels::ParameterTable* mirror) const;
 
   NadamwConfig config_;
   std::vector<kernels::TensorView> weights_;
   std::vector<kernels::TensorView> gradients_;
   const kernels::Table& kernels_;
+  const kernels::Execution on_;
   std::vector<float> m_;  // over the table, in element order
   std::vector<float> v_;
   uint64_t steps_ = 0;  // t

@@ -246,12 +246,14 @@ TEST(Opportunistic, TwoOfThreeNotFiniteWriteNothing) {
 TEST(Opportunistic, TheMirrorFollowsWhatIsWritten) {
   Replicas replicas(2, opportunistic(Rule::kAverage, 0.5, 1), {4, 3});
   std::vector<float> copy(7, -1.0F);
-  const std::vector<kernels::TensorView> mirror = replicas.table(copy);
+  const std::vector<kernels::TensorView> views = replicas.table(copy);
+  const kernels::ParameterTable mirror{.tensors = views.data(),
+                                       .size = static_cast<uint32_t>(views.size())};
   for (uint32_t r = 0; r < 2; ++r) replicas.weights(r).assign(7, 2.0F * static_cast<float>(r));
   replicas.call(0, {});
   replicas.call(1, {});
   replicas.pump();
-  replicas.call(0, {.mirror = mirror.data()});
+  replicas.call(0, {.mirror = &mirror});
   const std::vector<uint32_t> parts = parts_of_elements(replicas.averager(0), 0);
   for (size_t i = 0; i < 7; ++i) EXPECT_EQ(copy[i], parts[i] == 0 ? 1.0F : -1.0F);
 }

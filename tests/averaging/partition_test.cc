@@ -140,8 +140,7 @@ TEST(Partition, CountsTheElementsOfASubset) {
     for (uint64_t round = 0; round < partition.parts(); ++round) {
       const kernels::Subset subset = partition.subset(round);
       const uint64_t elements = partition.elements_of(subset);
-      ASSERT_EQ(elements, kernels::cpu().subset_elements(partition.tensor_data(),
-                                                         partition.tensor_count(), subset));
+      ASSERT_EQ(elements, kernels::cpu().subset_elements(partition.table(), subset));
       ASSERT_LE(elements, partition.max_elements());
       total += elements;
     }
@@ -166,8 +165,7 @@ TEST(Partition, RandomRoundsTakeWholeBlocksAndCountThem) {
       ASSERT_EQ(elements, std::count(parts.begin(), parts.end(), 0U));
       ASSERT_EQ(table.data.size() - elements,
                 std::count(parts.begin(), parts.end(), Partition::kNoPart));
-      ASSERT_EQ(elements, kernels::cpu().subset_elements(partition.tensor_data(),
-                                                         partition.tensor_count(), subset));
+      ASSERT_EQ(elements, kernels::cpu().subset_elements(partition.table(), subset));
       ASSERT_LE(elements, partition.max_elements());
     }
   }

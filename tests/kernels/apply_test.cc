@@ -18,17 +18,15 @@ class Apply : public testing::TestWithParam<std::tuple<uint32_t, Rule, Encoding>
         ema_(table_.random_values(table_.elements())),
         visited_((table_.blocks() + 63) / 64, 0) {
     args_.rule = std::get<1>(GetParam());
-    args_.lossless = lossless(encoding_);
     args_.momentum = 0.75F;
     args_.scale = 0.9F;
   }
 
   void start_round(const Subset& subset) {
-    count_ = cpu().subset_elements(table_.views(), table_.size(), subset);
+    count_ = cpu().subset_elements(table_.table(), subset);
     snapshot_.resize(count_);
     own_.resize(encoded_bytes(encoding_, count_));
-    cpu().pack(table_.views(), table_.size(), subset, encoding_, snapshot_.data(), own_.data(),
-               nullptr);
+    cpu().partition_pack(table_.table(), subset, {encoding_}, snapshot_.data(), own_.data(), {});
     mean_ = table_.random_values(count_);
     table_.randomise();
   }
@@ -38,12 +36,12 @@ class Apply : public testing::TestWithParam<std::tuple<uint32_t, Rule, Encoding>
     expected_w_ = table_.storage();
     expected_ema_ = ema_;
     std::vector<float> own(count_);
-    cpu().decode(own_.data(), count_, encoding_, own.data(), nullptr);
+    cpu().dequantise(own_.data(), count_, encoding_, own.data(), {});
     const auto elements = table_.elements_of(subset);
     for (size_t i = 0; i < elements.size(); ++i) {
       const Element& element = elements[i];
       const float x = table_.at(element), drift = x - snapshot_[i];
-      const float a = args_.lossless ? mean_[i] : lossy_target(snapshot_[i], mean_[i], own[i]);
+      const float a = lossless(encoding_) ? mean_[i] : lossy_target(snapshot_[i], mean_[i], own[i]);
       const bool first = (visited_[element.block / 64] >> (element.block % 64) & 1) == 0;
       float w = a;
       if (args_.rule == Rule::kDelta) {
@@ -59,11 +57,17 @@ class Apply : public testing::TestWithParam<std::tuple<uint32_t, Rule, Encoding>
     }
   }
 
-  void apply(const Subset& subset, const TensorView* mirror) {
+  void apply(const Subset& subset, const ParameterTable* mirror) {
     const bool ema = args_.rule == Rule::kEma;
-    cpu().apply(table_.views(), table_.size(), subset, args_, snapshot_.data(), mean_.data(),
-                args_.lossless ? nullptr : own_.data(), encoding_, ema ? ema_.data() : nullptr,
-                ema ? visited_.data() : nullptr, mirror, nullptr);
+    ApplyArrays arrays;
+    arrays.snapshot = snapshot_.data();
+    arrays.mean = mean_.data();
+    arrays.own = lossless(encoding_) ? nullptr : own_.data();
+    arrays.encoding = encoding_;
+    arrays.ema = ema ? ema_.data() : nullptr;
+    arrays.visited = ema ? visited_.data() : nullptr;
+    arrays.mirror = mirror;
+    cpu().apply(table_.table(), subset, args_, arrays, {});
   }
 
   Encoding encoding_ = std::get<2>(GetParam());
@@ -103,7 +107,8 @@ TEST_P(Apply, RefreshesTheMirrorOnTheSubsetOnly) {
   const Subset subset = table_.subset(5, 3, 2);
   start_round(subset);
   auto expected = mirror_.storage();
-  apply(subset, mirror_.views());
+  const ParameterTable mirror = mirror_.table();
+  apply(subset, &mirror);
   for (const Element& element : table_.elements_of(subset)) {
     expected[static_cast<size_t>(&mirror_.at(element) - mirror_.storage().data())] =
         table_.at(element);
@@ -138,17 +143,16 @@ TEST(ApplyLossy, KeepsStepsBelowTheSpacingOfTheEncoding) {
   std::vector<float> w(64, 1.0F);
   const TensorView view = {w.data(), 64, 0};
   const Subset subset = {0, 1, 1, 0, 64};
-  ApplyArgs args;
-  args.lossless = false;
+  const ParameterTable table = {&view, 1};
   float snapshot[64], mean[64], ema[64] = {};
   std::byte own[128];
   uint64_t visited = 0;
+  const ApplyArrays arrays = {snapshot, mean, own, Encoding::kBfloat16, ema, &visited, nullptr};
   for (int step = 0; step < 100; ++step) {
     for (float& value : w) value += 1e-4F;  // bf16 spacing at 1 is 2^-7
-    cpu().pack(&view, 1, subset, Encoding::kBfloat16, snapshot, own, nullptr);
-    cpu().decode(own, 64, Encoding::kBfloat16, mean, nullptr);
-    cpu().apply(&view, 1, subset, args, snapshot, mean, own, Encoding::kBfloat16, ema, &visited,
-                nullptr, nullptr);
+    cpu().partition_pack(table, subset, {Encoding::kBfloat16}, snapshot, own, {});
+    cpu().dequantise(own, 64, Encoding::kBfloat16, mean, {});
+    cpu().apply(table, subset, {}, arrays, {});
   }
   EXPECT_NEAR(w[0], 1.01F, 1e-5F);
 }
@@ -178,11 +182,10 @@ TEST_P(ApplyGolden, OracleO23) {
     for (int r = 0; r < 2; ++r) {
       for (int j = 0; j < 4; ++j) w[r][j] += static_cast<float>((r + 1) * (j + 1));
       const TensorView view = {w[r], 4, 0};
-      cpu().pack(&view, 1, {0, 4, 2, t % 2, 1}, Encoding::kFloat32, round.snapshot[r], nullptr,
-                 nullptr);
+      cpu().partition_pack({&view, 1}, {0, 4, 2, t % 2, 1}, {}, round.snapshot[r], nullptr, {});
       values[r] = reinterpret_cast<const std::byte*>(round.snapshot[r]);
     }
-    cpu().average(values, weights, 2, Encoding::kFloat32, 2, round.mean, &not_finite, nullptr);
+    cpu().average({values, weights, 2}, 2, round.mean, &not_finite, {});
     const int due = static_cast<int>(t) - golden.delay;
     if (due < 0) continue;
     ApplyArgs args;
@@ -190,9 +193,12 @@ TEST_P(ApplyGolden, OracleO23) {
     args.first_visit_full = golden.parity && due == 0;
     for (int r = 0; r < 2; ++r) {
       const TensorView view = {w[r], 4, 0};
-      cpu().apply(&view, 1, {0, 4, 2, static_cast<uint32_t>(due) % 2, 1}, args,
-                  rounds[due].snapshot[r], rounds[due].mean, nullptr, Encoding::kFloat32, ema[r],
-                  &visited[r], nullptr, nullptr);
+      ApplyArrays arrays;
+      arrays.snapshot = rounds[due].snapshot[r];
+      arrays.mean = rounds[due].mean;
+      arrays.ema = ema[r];
+      arrays.visited = &visited[r];
+      cpu().apply({&view, 1}, {0, 4, 2, static_cast<uint32_t>(due) % 2, 1}, args, arrays, {});
     }
   }
   for (int j = 0; j < 4; ++j) {

@@ -19,8 +19,8 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 // Contributions of `members` ranks, encoded; and one call of the kernel on them.
-struct Contributions {
-  Contributions(uint32_t members, uint64_t elements, Encoding with, uint64_t seed)
+struct Members {
+  Members(uint32_t members, uint64_t elements, Encoding with, uint64_t seed)
       : encoding(with), count(elements), values(members), encoded(members), weights(members, 1.0F) {
     std::mt19937_64 generator(seed);
     std::normal_distribution<float> normal;
@@ -33,16 +33,17 @@ struct Contributions {
 
   void encode(uint32_t r) {
     encoded[r].resize(encoded_bytes(encoding, count) + 1);
-    cpu().encode(values[r].data(), count, encoding, encoded[r].data() + 1, nullptr);
-    cpu().decode(encoded[r].data() + 1, count, encoding, values[r].data(), nullptr);
+    cpu().quantise(values[r].data(), count, {encoding}, 0, encoded[r].data() + 1, {});
+    cpu().dequantise(encoded[r].data() + 1, count, encoding, values[r].data(), {});
     if (pointers.size() <= r) pointers.resize(r + 1);
     pointers[r] = encoded[r].data() + 1;
   }
 
   uint32_t average() {
     mean.assign(count, -7.0F);
-    return cpu().average(pointers.data(), weights.data(), static_cast<uint32_t>(values.size()),
-                         encoding, count, mean.data(), &not_finite, nullptr);
+    const auto members = static_cast<uint32_t>(values.size());
+    return cpu().average({pointers.data(), weights.data(), members, encoding}, count, mean.data(),
+                         &not_finite, {});
   }
 
   Encoding encoding;
@@ -58,7 +59,7 @@ struct Contributions {
 class Average : public testing::TestWithParam<Encoding> {};
 
 TEST_P(Average, SumsInMemberOrderAndMultipliesByTheReciprocal) {
-  Contributions input(5, 3001, GetParam(), 1);
+  Members input(5, 3001, GetParam(), 1);
   input.weights = {1.0F, 0.25F, 3.0F, 17.5F, 0.1F};
   ASSERT_EQ(input.average(), 5U);
   EXPECT_EQ(input.not_finite, 0U);
@@ -77,8 +78,8 @@ TEST_P(Average, SumsInMemberOrderAndMultipliesByTheReciprocal) {
 
 TEST_P(Average, LeavesOutWhatIsNotFinite) {
   for (const float bad : {kNan, kInfinity, -kInfinity}) {
-    Contributions input(4, 5000, GetParam(), 2);
-    Contributions without(3, 5000, GetParam(), 2);
+    Members input(4, 5000, GetParam(), 2);
+    Members without(3, 5000, GetParam(), 2);
     without.pointers = {input.pointers[0], input.pointers[2], input.pointers[3]};
     input.values[1][4999] = bad;
     input.encode(1);
@@ -94,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(Encoding, Average,
                                          Encoding::kFloat16));
 
 TEST(AverageMembers, SkipsNullZeroNegativeAndNonFiniteWeights) {
-  Contributions input(7, 10, Encoding::kFloat32, 3);
+  Members input(7, 10, Encoding::kFloat32, 3);
   input.pointers[0] = nullptr;
   input.weights = {1.0F, 0.0F, -1.0F, kNan, kInfinity, 2.0F, 2.0F};
   ASSERT_EQ(input.average(), 2U);
@@ -105,7 +106,7 @@ TEST(AverageMembers, SkipsNullZeroNegativeAndNonFiniteWeights) {
 }
 
 TEST(AverageMembers, DoesNotLookAtTheValuesOfAGhost) {
-  Contributions input(3, 10, Encoding::kFloat32, 3);
+  Members input(3, 10, Encoding::kFloat32, 3);
   input.values[1][0] = kNan;
   input.encode(1);
   input.weights[1] = 0;
@@ -114,7 +115,7 @@ TEST(AverageMembers, DoesNotLookAtTheValuesOfAGhost) {
 }
 
 TEST(AverageMembers, LeavesTheMeanAloneBelowTwoWeights) {
-  Contributions input(2, 10, Encoding::kFloat32, 4);
+  Members input(2, 10, Encoding::kFloat32, 4);
   input.weights = {1.0F, 0.0F};
   EXPECT_EQ(input.average(), 1U);
   EXPECT_EQ(input.mean, std::vector<float>(10, -7.0F));
@@ -124,7 +125,7 @@ TEST(AverageMembers, LeavesTheMeanAloneBelowTwoWeights) {
 }
 
 TEST(AverageMembers, TakesTheMostMembers) {
-  Contributions input(kMaxMembers, 3, Encoding::kFloat32, 5);
+  Members input(kMaxMembers, 3, Encoding::kFloat32, 5);
   input.values[63][2] = kNan;
   input.encode(63);
   EXPECT_EQ(input.average(), 63U);
@@ -132,7 +133,7 @@ TEST(AverageMembers, TakesTheMostMembers) {
 }
 
 TEST(AverageMembers, TwoEqualWeightsGiveTheExactMidpoint) {
-  Contributions input(2, 4, Encoding::kFloat32, 6);
+  Members input(2, 4, Encoding::kFloat32, 6);
   input.values = {{1, 3, -5, 0.5F}, {2, 4, 8, 0.25F}};
   input.encode(0);
   input.encode(1);
@@ -141,7 +142,7 @@ TEST(AverageMembers, TwoEqualWeightsGiveTheExactMidpoint) {
 }
 
 TEST(AverageMembers, ReportsALoneContributionThatIsNotFinite) {
-  Contributions input(2, 5000, Encoding::kFloat32, 7);
+  Members input(2, 5000, Encoding::kFloat32, 7);
   input.weights[0] = 0;
   input.values[1][4999] = kNan;
   input.encode(1);
@@ -150,7 +151,7 @@ TEST(AverageMembers, ReportsALoneContributionThatIsNotFinite) {
 }
 
 TEST(AverageMembers, ReportsEveryContributionThatIsNotFinite) {
-  Contributions input(3, 10000, Encoding::kFloat32, 7);
+  Members input(3, 10000, Encoding::kFloat32, 7);
   input.values[0][9999] = kNan;  // in a later tile than the other
   input.values[2][0] = kInfinity;
   input.encode(0);
@@ -160,14 +161,14 @@ TEST(AverageMembers, ReportsEveryContributionThatIsNotFinite) {
 }
 
 TEST(AverageMembers, NothingToAverageIsFine) {
-  Contributions input(2, 0, Encoding::kFloat32, 8);
+  Members input(2, 0, Encoding::kFloat32, 8);
   EXPECT_EQ(input.average(), 2U);
 }
 
 #if defined(__x86_64__)
 // A replica whose thread flushes subnormals must not get another mean.
 TEST(AverageMembers, DoesNotDependOnFlushToZeroNorChangesIt) {
-  Contributions input(2, 2, Encoding::kFloat32, 9);
+  Members input(2, 2, Encoding::kFloat32, 9);
   input.values = {{1e-40F, 3e-39F}, {1e-40F, 1e-39F}};
   for (uint32_t r = 0; r < 2; ++r) memcpy(input.encoded[r].data() + 1, input.values[r].data(), 8);
   const unsigned before = _mm_getcsr();

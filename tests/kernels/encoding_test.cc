@@ -25,15 +25,15 @@ std::vector<uint16_t> all_words() {
 
 std::vector<float> decoded(const std::vector<uint16_t>& words, Encoding encoding) {
   std::vector<float> values(words.size());
-  cpu().decode(reinterpret_cast<const std::byte*>(words.data()), words.size(), encoding,
-               values.data(), nullptr);
+  cpu().dequantise(reinterpret_cast<const std::byte*>(words.data()), words.size(), encoding,
+                   values.data(), {});
   return values;
 }
 
 std::vector<uint16_t> encoded(const std::vector<float>& values, Encoding encoding) {
   std::vector<uint16_t> words(values.size());
-  cpu().encode(values.data(), values.size(), encoding, reinterpret_cast<std::byte*>(words.data()),
-               nullptr);
+  cpu().quantise(values.data(), values.size(), {encoding}, 0,
+                 reinterpret_cast<std::byte*>(words.data()), {});
   return words;
 }
 

@@ -55,7 +55,7 @@ void expect_trajectory(double beta1, double decay, const std::vector<double>& ex
   float w = 1, m = 0, v = 0;
   for (const double value : expected) {
     const float gradient = w;
-    cpu().nadamw(&w, &gradient, &m, &v, 1, schedule.next(), nullptr, nullptr);
+    cpu().nadamw({&w, &gradient, Encoding::kFloat32, &m, &v}, 1, schedule.next(), {});
     EXPECT_NEAR(static_cast<double>(w), value, 3e-7);
   }
 }
@@ -88,7 +88,9 @@ TEST(Nadamw, FollowsTheDoubleReferenceOverAThousandSteps) {
     for (float& value : g) value = normal(generator);
     NadamwArgs now = schedule.next();
     now.gradient_scale = 0.5;
-    cpu().nadamw(w.data(), g.data(), m.data(), v.data(), kCount, now, mirror.data(), nullptr);
+    const NadamwArrays arrays = {w.data(), g.data(), Encoding::kFloat32,
+                                 m.data(), v.data(), mirror.data()};
+    cpu().nadamw(arrays, kCount, now, {});
     for (uint64_t i = 0; i < kCount; ++i) reference[i].step(g[i], now);
   }
   double difference = 0, norm = 0;
@@ -109,7 +111,7 @@ TEST(Nadamw, ZeroGradientOnlyDecays) {
   Schedule schedule(args);
   float w = 2, m = 0, v = 0;
   const float gradient = 0;
-  cpu().nadamw(&w, &gradient, &m, &v, 1, schedule.next(), nullptr, nullptr);
+  cpu().nadamw({&w, &gradient, Encoding::kFloat32, &m, &v}, 1, schedule.next(), {});
   EXPECT_EQ(w, 1.5F);
 }
 
@@ -117,8 +119,8 @@ TEST(SumOfSquares, IsRepeatableAndWritesOneSlot) {
   std::vector<float> values(12345);
   for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i));
   std::vector<double> first(kSumSlots, -1), second(kSumSlots, -1);
-  cpu().sum_of_squares(values.data(), values.size(), first.data(), nullptr);
-  cpu().sum_of_squares(values.data(), values.size(), second.data(), nullptr);
+  cpu().sum_of_squares(values.data(), values.size(), first.data(), {});
+  cpu().sum_of_squares(values.data(), values.size(), second.data(), {});
   EXPECT_EQ(first, second);
   EXPECT_NEAR(first[0], 12345 / 2.0, 1.0);
 }

@@ -20,11 +20,11 @@ TEST_P(Pack, GathersTheSubsetInOrder) {
       for (uint32_t part = 0; part < parts; part += 2) {
         const Subset subset = table.subset(key, parts, part);
         const auto expected = table.elements_of(subset);
-        ASSERT_EQ(cpu().subset_elements(table.views(), table.size(), subset), expected.size());
+        ASSERT_EQ(cpu().subset_elements(table.table(), subset), expected.size());
         std::vector<float> snapshot(expected.size() + 1, kUntouched);
         std::vector<float> encoded(expected.size() + 1, kUntouched);
-        cpu().pack(table.views(), table.size(), subset, Encoding::kFloat32, snapshot.data(),
-                   reinterpret_cast<std::byte*>(encoded.data()), nullptr);
+        cpu().partition_pack(table.table(), subset, {}, snapshot.data(),
+                             reinterpret_cast<std::byte*>(encoded.data()), {});
         for (size_t i = 0; i < expected.size(); ++i) {
           ASSERT_EQ(snapshot[i], table.at(expected[i])) << i;
         }
@@ -43,10 +43,9 @@ TEST_P(Pack, GathersNoMoreBlocksThanTheLimit) {
     for (const uint32_t parts : {1U, 3U}) {
       subset.parts = parts;
       const auto expected = table.elements_of(subset);
-      ASSERT_EQ(cpu().subset_elements(table.views(), table.size(), subset), expected.size());
+      ASSERT_EQ(cpu().subset_elements(table.table(), subset), expected.size());
       std::vector<float> snapshot(expected.size() + 1, kUntouched);
-      cpu().pack(table.views(), table.size(), subset, Encoding::kFloat32, snapshot.data(), nullptr,
-                 nullptr);
+      cpu().partition_pack(table.table(), subset, {}, snapshot.data(), nullptr, {});
       for (size_t i = 0; i < expected.size(); ++i) ASSERT_EQ(snapshot[i], table.at(expected[i]));
       EXPECT_EQ(snapshot.back(), kUntouched);
     }
@@ -60,9 +59,9 @@ TEST_P(Pack, EncodesAtAnyAddress) {
   for (const Encoding encoding : {Encoding::kFloat32, Encoding::kBfloat16, Encoding::kFloat16}) {
     const size_t bytes = encoded_bytes(encoding, expected.size());
     std::vector<std::byte> encoded(bytes + 2, std::byte{0xAB});
-    cpu().pack(table.views(), table.size(), subset, encoding, nullptr, encoded.data() + 1, nullptr);
+    cpu().partition_pack(table.table(), subset, {encoding}, nullptr, encoded.data() + 1, {});
     std::vector<float> decoded(expected.size());
-    cpu().decode(encoded.data() + 1, expected.size(), encoding, decoded.data(), nullptr);
+    cpu().dequantise(encoded.data() + 1, expected.size(), encoding, decoded.data(), {});
     for (size_t i = 0; i < expected.size(); ++i) {
       const float value = table.at(expected[i]);
       const float rounded = encoding == Encoding::kFloat32    ? value
@@ -82,7 +81,7 @@ TEST_P(Pack, PartsTogetherHoldEveryElementOnce) {
   uint64_t total = 0;
   for (uint32_t part = 0; part < parts; ++part) {
     const Subset subset = table.subset(31, parts, part);
-    total += cpu().subset_elements(table.views(), table.size(), subset);
+    total += cpu().subset_elements(table.table(), subset);
     for (const Element& element : table.elements_of(subset)) ++seen[element.flat];
   }
   EXPECT_EQ(total, table.elements());
@@ -94,9 +93,8 @@ INSTANTIATE_TEST_SUITE_P(Granularity, Pack, testing::Values(1U, 7U, 64U, 100U, 1
 TEST(PackOfOneBlock, WorksForASingleElement) {
   RandomTable table({1}, 64, 4);
   float snapshot = 0;
-  cpu().pack(table.views(), 1, table.subset(3, 1, 0), Encoding::kFloat32, &snapshot, nullptr,
-             nullptr);
-  EXPECT_EQ(snapshot, table.views()[0].data[0]);
+  cpu().partition_pack(table.table(), table.subset(3, 1, 0), {}, &snapshot, nullptr, {});
+  EXPECT_EQ(snapshot, table.views()[0].floats()[0]);
 }
 
 }  // namespace

@@ -75,8 +75,9 @@ class RandomTable {
     return elements;
   }
 
-  float& at(const Element& element) { return views_[element.tensor].data[element.index]; }
+  float& at(const Element& element) { return views_[element.tensor].floats()[element.index]; }
   const TensorView* views() const { return views_.data(); }
+  ParameterTable table() const { return {views_.data(), size(), Encoding::kFloat32}; }
   uint32_t size() const { return static_cast<uint32_t>(views_.size()); }
   uint64_t blocks() const { return blocks_; }
   uint64_t elements() const { return elements_; }

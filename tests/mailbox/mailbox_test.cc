@@ -200,7 +200,7 @@ TEST_F(MailboxTest, DropsReleasesAndCountsWhatIsNotADelta) {
   std::vector<DeltaMeta> wrong(7, round(1));
   wrong[0].kind = static_cast<DeltaKind>(0);
   wrong[1].kind = static_cast<DeltaKind>(200);
-  wrong[2].encoding = static_cast<kernels::Encoding>(3);
+  wrong[2].encoding = static_cast<kernels::Encoding>(5);
   wrong[3].piece = wrong[3].pieces = 2;
   wrong[4].weight = std::numeric_limits<float>::quiet_NaN();
   wrong[5].weight = -1;

@@ -184,7 +184,8 @@ TEST(Nadamw, SkippingChangesNothingButRefreshesTheMirror) {
   bench.w = {1.0F, 2.0F};
   bench.g = {1.0F, 1.0F};
   std::vector<float> copy(2, 0.0F);
-  const TensorView mirror{.data = copy.data(), .count = 2};
+  const TensorView view{.data = copy.data(), .count = 2};
+  const kernels::ParameterTable mirror{.tensors = &view, .size = 1};
   ASSERT_TRUE(bench.step({.lr = 0.1, .skip = true, .mirror = &mirror}).ok());
   EXPECT_EQ(bench.w, (std::vector<float>{1.0F, 2.0F}));
   EXPECT_EQ(copy, bench.w);
@@ -197,9 +198,10 @@ TEST(Nadamw, TheMirrorReceivesTheNewWeights) {
   randomise(bench.w, random);
   randomise(bench.g, random);
   std::vector<float> copy(5, 0.0F);
-  const std::vector<TensorView> mirror{{.data = copy.data(), .count = 3},
-                                       {.data = copy.data() + 3, .count = 2}};
-  ASSERT_TRUE(bench.step({.lr = 0.1, .mirror = mirror.data()}).ok());
+  const std::vector<TensorView> views{{.data = copy.data(), .count = 3},
+                                      {.data = copy.data() + 3, .count = 2}};
+  const kernels::ParameterTable mirror{.tensors = views.data(), .size = 2};
+  ASSERT_TRUE(bench.step({.lr = 0.1, .mirror = &mirror}).ok());
   EXPECT_EQ(copy, bench.w);
 }
 
@@ -290,7 +292,8 @@ TEST(Nadamw, AOneStagePipelineEqualsTheSerialOptimiser) {
     std::vector<float>& slot = stash[action.slot];
     if (action.step == StageStep::kBackward) gradient_at(slot, staged.g);
     if (action.step != StageStep::kUpdate) continue;
-    const TensorView mirror{.data = slot.data(), .count = slot.size()};
+    const TensorView view{.data = slot.data(), .count = slot.size()};
+    const kernels::ParameterTable mirror{.tensors = &view, .size = 1};
     ASSERT_TRUE(staged.step({.lr = 0.01, .clip_norm = 1.0, .mirror = &mirror}).ok());
     gradient_at(serial.w, serial.g);
     ASSERT_TRUE(serial.step({.lr = 0.01, .clip_norm = 1.0}).ok());

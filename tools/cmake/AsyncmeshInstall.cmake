@@ -1,6 +1,6 @@
 # Installs the library, the public headers, asyncmesh.pc and the CMake package: find_package(asyncmesh) gives
 # asyncmesh::asyncmesh (shared, needs nothing else), find_package(asyncmesh COMPONENTS static) also asyncmesh::asyncmesh_static,
-# whose users need the development packages of UCX, hwloc, fmt and OpenSSL.
+# whose users need the development packages of UCX, hwloc, fmt, OpenSSL and Highway.
 include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/asyncmesh")
 

@@ -42,6 +42,7 @@ find_package(Threads REQUIRED)
 find_package(ucx CONFIG REQUIRED)
 find_package(fmt REQUIRED)
 find_package(OpenSSL REQUIRED)
+find_package(hwy CONFIG REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)
 
