@@ -1,0 +1,68 @@
+#include "kernels/cpu/quantise.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/quantise.cc"
+#include <hwy/foreach_target.h>
+// After foreach_target.h, which includes this file once per target.
+#include "kernels/cpu/dense.h"
+#include "kernels/cpu/quantise-inl.h"
+#include "kernels/cpu/spread.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace asyncmesh::kernels::HWY_NAMESPACE {
+
+void quantise_here(const float* values, uint64_t count, const Wire& wire, uint64_t first,
+                   std::byte* out) {
+  quantise_run(values, count, wire, first, out);
+}
+
+void dequantise_here(const std::byte* encoded, Encoding encoding, uint64_t first, uint64_t count,
+                     float* out) {
+  dequantise_run(encoded, encoding, first, count, out);
+}
+
+}  // namespace asyncmesh::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace asyncmesh::kernels {
+namespace {
+
+HWY_EXPORT(quantise_here);
+HWY_EXPORT(dequantise_here);
+
+constexpr uint64_t kLeastGroups = 32;  // below, waking a thread costs more than it saves
+
+}  // namespace
+
+void quantise_values(const float* values, uint64_t count, const Wire& wire, uint64_t first,
+                     std::byte* out) {
+  HWY_DYNAMIC_DISPATCH(quantise_here)(values, count, wire, first, out);
+}
+
+void dequantise_values(const std::byte* encoded, Encoding encoding, uint64_t first, uint64_t count,
+                       float* out) {
+  HWY_DYNAMIC_DISPATCH(dequantise_here)(encoded, encoding, first, count, out);
+}
+
+void cpu_quantise(const float* values, uint64_t count, const Wire& wire, uint64_t first,
+                  std::byte* out, const Execution& on) {
+  spread(on.workers, (count + kGroup - 1) / kGroup, kLeastGroups, [&](uint64_t from, uint64_t to) {
+    const uint64_t begin = from * kGroup;
+    const uint64_t end = to * kGroup < count ? to * kGroup : count;
+    quantise_values(values + begin, end - begin, wire, first + begin,
+                    out + encoded_bytes(wire.encoding, begin));
+  });
+}
+
+void cpu_dequantise(const std::byte* values, uint64_t count, Encoding encoding, float* out,
+                    const Execution& on) {
+  spread(on.workers, (count + kGroup - 1) / kGroup, kLeastGroups, [&](uint64_t from, uint64_t to) {
+    const uint64_t begin = from * kGroup;
+    const uint64_t end = to * kGroup < count ? to * kGroup : count;
+    dequantise_values(values, encoding, begin, end - begin, out + begin);
+  });
+}
+
+}  // namespace asyncmesh::kernels
+#endif
