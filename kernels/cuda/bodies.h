@@ -30,7 +30,16 @@ ASYNCMESH_INLINE void write_encoded(std::byte* values, uint64_t i, Encoding enco
 
 ASYNCMESH_INLINE bool finite(float value) { return (bits_of(value) & 0x7F800000U) != 0x7F800000U; }
 
+ASYNCMESH_INLINE float read_stored(const void* values, uint64_t i, Encoding storage) {
+  return read_encoded(static_cast<const std::byte*>(values), i, storage);
+}
+
+ASYNCMESH_INLINE void write_stored(void* values, uint64_t i, Encoding storage, float value) {
+  write_encoded(static_cast<std::byte*>(values), i, storage, value);
+}
+
 struct PackOutputs {
+  Encoding storage;
   Encoding encoding;
   float* snapshot;     // may be null
   std::byte* encoded;  // may be null
@@ -41,9 +50,9 @@ ASYNCMESH_INLINE void pack(const SubsetLaunch& launch, const PackOutputs& out, u
                            uint32_t lane, uint32_t lanes) {
   LaunchPlace place;
   if (!launch.locate(index, place)) return;
-  const float* data = launch.tensors[place.tensor].data + place.offset;
+  const void* const data = launch.tensors[place.tensor].data;
   for (uint32_t i = lane; i < place.count; i += lanes) {
-    const float value = data[i];
+    const float value = read_stored(data, place.offset + i, out.storage);
     if (out.snapshot != nullptr) out.snapshot[place.packed + i] = value;
     if (out.encoded != nullptr) write_encoded(out.encoded, place.packed + i, out.encoding, value);
   }
@@ -51,7 +60,7 @@ ASYNCMESH_INLINE void pack(const SubsetLaunch& launch, const PackOutputs& out, u
 
 struct ApplyInputs {
   Rule rule;
-  Encoding encoding;
+  Encoding storage, mirror_storage, encoding;
   ApplyFactors first, later;
   const float* snapshot;
   const float* mean;
@@ -73,7 +82,7 @@ ASYNCMESH_INLINE void apply(const SubsetLaunch& launch, const ApplyInputs& in, u
   const bool again = in.rule == Rule::kEma && was_visited(in.visited, place.block);
   const ApplyFactors& factors = again ? in.later : in.first;
   for (uint32_t i = lane; i < place.count; i += lanes) {
-    float& w = tensor.data[place.offset + i];
+    const float w = read_stored(tensor.data, place.offset + i, in.storage);
     const uint64_t at = place.packed + i;
     const float snapshot = in.snapshot[at], drift = w - snapshot;
     const float target = in.own == nullptr ? in.mean[at]
@@ -87,8 +96,10 @@ ASYNCMESH_INLINE void apply(const SubsetLaunch& launch, const ApplyInputs& in, u
       ema = again ? ema_next(factors, ema, drift) : ema_first(factors, drift);
       next = corrected(factors, target, ema);
     }
-    w = next;
-    if (tensor.mirror != nullptr) tensor.mirror[place.offset + i] = next;
+    write_stored(tensor.data, place.offset + i, in.storage, next);
+    if (tensor.mirror != nullptr) {
+      write_stored(tensor.mirror, place.offset + i, in.mirror_storage, next);
+    }
   }
 }
 

@@ -17,26 +17,20 @@ constexpr uint32_t groups_for(uint64_t items, uint64_t per_group) {
   return static_cast<uint32_t>(groups < kMostGroups ? groups : kMostGroups);
 }
 
-uint64_t subset_elements(const TensorView* tensors, uint32_t tensor_count, const Subset& subset);
+uint64_t subset_elements(const ParameterTable& table, const Subset& subset);
 
-void cuda_pack(const TensorView* tensors, uint32_t tensor_count, const Subset& subset,
-               Encoding encoding, float* snapshot, std::byte* encoded, void* stream);
-
-void cuda_apply(const TensorView* tensors, uint32_t tensor_count, const Subset& subset,
-                const ApplyArgs& args, const float* snapshot, const float* mean,
-                const std::byte* own_encoded, Encoding encoding, float* ema, uint64_t* visited,
-                const TensorView* mirror, void* stream);
-
-uint32_t cuda_average(const std::byte* const* values, const float* weights, uint32_t members,
-                      Encoding encoding, uint64_t count, float* mean, uint64_t* not_finite_out,
-                      void* stream);
-
-void cuda_nadamw(float* w, const float* gradient, float* m, float* v, uint64_t count,
-                 const NadamwArgs& args, float* mirror, void* stream);
-void cuda_sum_of_squares(const float* values, uint64_t count, double* sums, void* stream);
-void cuda_encode(const float* values, uint64_t count, Encoding encoding, std::byte* out,
-                 void* stream);
-void cuda_decode(const std::byte* values, uint64_t count, Encoding encoding, float* out,
-                 void* stream);
+void cuda_partition_pack(const ParameterTable& table, const Subset& subset, const Wire& wire,
+                         float* snapshot, std::byte* encoded, const Execution& on);
+uint32_t cuda_average(const Contributions& from, uint64_t count, float* mean,
+                      uint64_t* not_finite_out, const Execution& on);
+void cuda_apply(const ParameterTable& table, const Subset& subset, const ApplyArgs& args,
+                const ApplyArrays& arrays, const Execution& on);
+void cuda_nadamw(const NadamwArrays& arrays, uint64_t count, const NadamwArgs& args,
+                 const Execution& on);
+void cuda_sum_of_squares(const float* values, uint64_t count, double* sums, const Execution& on);
+void cuda_quantise(const float* values, uint64_t count, const Wire& wire, uint64_t first,
+                   std::byte* out, const Execution& on);
+void cuda_dequantise(const std::byte* values, uint64_t count, Encoding encoding, float* out,
+                     const Execution& on);
 
 }  // namespace asyncmesh::kernels

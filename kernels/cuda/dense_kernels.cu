@@ -8,8 +8,8 @@
 namespace asyncmesh::kernels {
 namespace {
 
-constexpr uint32_t kPartialSums = kSumSlots - 1;
-static_assert(kPartialSums == kThreads, "the last step adds one partial sum per thread");
+constexpr uint32_t kPartialSums = kThreads;
+static_assert(kPartialSums < kSumSlots, "the last step adds one partial sum per thread");
 
 __device__ uint64_t first_element() {
   return static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -40,11 +40,14 @@ __global__ void average_kernel(const __grid_constant__ device::AverageArgs args,
   }
 }
 
-__global__ void nadamw_kernel(float* w, const float* gradient, float* m, float* v, uint64_t count,
-                              const NadamwFactors factors, float* mirror) {
+__global__ void nadamw_kernel(const NadamwArrays arrays, uint64_t count,
+                              const NadamwFactors factors) {
   for (uint64_t i = first_element(); i < count; i += element_stride()) {
-    nadamw_element(factors, w[i], gradient[i], m[i], v[i]);
-    if (mirror != nullptr) mirror[i] = w[i];
+    float w = device::read_stored(arrays.w, i, arrays.storage);
+    const float gradient = device::read_stored(arrays.gradient, i, arrays.storage);
+    nadamw_element(factors, w, gradient, arrays.m[i], arrays.v[i]);
+    device::write_stored(arrays.w, i, arrays.storage, w);
+    if (arrays.mirror != nullptr) device::write_stored(arrays.mirror, i, arrays.mirror_storage, w);
   }
 }
 
@@ -91,54 +94,55 @@ __global__ void decode_kernel(const std::byte* values, uint64_t count, Encoding 
 
 }  // namespace
 
-uint32_t cuda_average(const std::byte* const* values, const float* weights, uint32_t members,
-                      Encoding encoding, uint64_t count, float* mean, uint64_t* not_finite_out,
-                      void* stream) {
+uint32_t cuda_average(const Contributions& from, uint64_t count, float* mean,
+                      uint64_t* not_finite_out, const Execution& on) {
   device::AverageArgs args = {};
-  args.members = members < kMaxMembers ? members : kMaxMembers;
-  args.encoding = encoding;
+  args.members = from.members < kMaxMembers ? from.members : kMaxMembers;
+  args.encoding = from.encoding;
   args.count = count;
   args.mean = mean;
   uint32_t candidates = 0;
   for (uint32_t r = 0; r < args.members; ++r) {
-    if (values[r] == nullptr || !(weights[r] > 0) || !std::isfinite(weights[r])) continue;
-    args.values[r] = values[r];
-    args.weights[r] = weights[r];
+    const float weight = from.weights[r];
+    if (from.values[r] == nullptr || !(weight > 0) || !std::isfinite(weight)) continue;
+    args.values[r] = from.values[r];
+    args.weights[r] = weight;
     ++candidates;
   }
   auto* not_finite = reinterpret_cast<unsigned long long*>(not_finite_out);
-  launch_kernel(clear_kernel, 1, 1, 0, stream, not_finite);
+  launch_kernel(clear_kernel, 1, 1, 0, on.stream, not_finite);
   const uint32_t groups = groups_for(count, kThreads);
   if (groups == 0 || args.members == 0) return candidates;
-  launch_kernel(find_not_finite_kernel, dim3(groups, args.members), kThreads, 0, stream, args,
+  launch_kernel(find_not_finite_kernel, dim3(groups, args.members), kThreads, 0, on.stream, args,
                 not_finite);
-  launch_kernel(average_kernel, groups, kThreads, 0, stream, args, not_finite);
+  launch_kernel(average_kernel, groups, kThreads, 0, on.stream, args, not_finite);
   return candidates;
 }
 
-void cuda_nadamw(float* w, const float* gradient, float* m, float* v, uint64_t count,
-                 const NadamwArgs& args, float* mirror, void* stream) {
+void cuda_nadamw(const NadamwArrays& arrays, uint64_t count, const NadamwArgs& args,
+                 const Execution& on) {
   if (count == 0) return;
-  launch_kernel(nadamw_kernel, groups_for(count, kThreads), kThreads, 0, stream, w, gradient, m, v,
-                count, NadamwFactors(args), mirror);
+  launch_kernel(nadamw_kernel, groups_for(count, kThreads), kThreads, 0, on.stream, arrays, count,
+                NadamwFactors(args));
 }
 
-void cuda_sum_of_squares(const float* values, uint64_t count, double* sums, void* stream) {
-  launch_kernel(partial_squares_kernel, kPartialSums, kThreads, 0, stream, values, count, sums + 1);
-  launch_kernel(add_partials_kernel, 1, kPartialSums, 0, stream, sums + 1, sums);
+void cuda_sum_of_squares(const float* values, uint64_t count, double* sums, const Execution& on) {
+  launch_kernel(partial_squares_kernel, kPartialSums, kThreads, 0, on.stream, values, count,
+                sums + 1);
+  launch_kernel(add_partials_kernel, 1, kPartialSums, 0, on.stream, sums + 1, sums);
 }
 
-void cuda_encode(const float* values, uint64_t count, Encoding encoding, std::byte* out,
-                 void* stream) {
+void cuda_quantise(const float* values, uint64_t count, const Wire& wire, uint64_t /*first*/,
+                   std::byte* out, const Execution& on) {
   if (count == 0) return;
-  launch_kernel(encode_kernel, groups_for(count, kThreads), kThreads, 0, stream, values, count,
-                encoding, out);
+  launch_kernel(encode_kernel, groups_for(count, kThreads), kThreads, 0, on.stream, values, count,
+                wire.encoding, out);
 }
 
-void cuda_decode(const std::byte* values, uint64_t count, Encoding encoding, float* out,
-                 void* stream) {
+void cuda_dequantise(const std::byte* values, uint64_t count, Encoding encoding, float* out,
+                     const Execution& on) {
   if (count == 0) return;
-  launch_kernel(decode_kernel, groups_for(count, kThreads), kThreads, 0, stream, values, count,
+  launch_kernel(decode_kernel, groups_for(count, kThreads), kThreads, 0, on.stream, values, count,
                 encoding, out);
 }
 

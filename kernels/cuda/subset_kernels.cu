@@ -51,38 +51,40 @@ uint32_t groups_of(const SubsetLaunch& launch) {
 
 }  // namespace
 
-void cuda_pack(const TensorView* tensors, uint32_t tensor_count, const Subset& subset,
-               Encoding encoding, float* snapshot, std::byte* encoded, void* stream) {
-  const device::PackOutputs out = {encoding, snapshot, encoded};
-  SubsetLaunches launches(tensors, tensor_count, subset, nullptr);
+void cuda_partition_pack(const ParameterTable& table, const Subset& subset, const Wire& wire,
+                         float* snapshot, std::byte* encoded, const Execution& on) {
+  const device::PackOutputs out = {table.storage, wire.encoding, snapshot, encoded};
+  SubsetLaunches launches(table, subset, nullptr);
   while (launches.next()) {
     const SubsetLaunch& launch = launches.launch();
-    launch_kernel(pack_kernel, groups_of(launch), kThreads, 0, stream, launch, out);
+    launch_kernel(pack_kernel, groups_of(launch), kThreads, 0, on.stream, launch, out);
   }
 }
 
-void cuda_apply(const TensorView* tensors, uint32_t tensor_count, const Subset& subset,
-                const ApplyArgs& args, const float* snapshot, const float* mean,
-                const std::byte* own_encoded, Encoding encoding, float* ema, uint64_t* visited,
-                const TensorView* mirror, void* stream) {
+void cuda_apply(const ParameterTable& table, const Subset& subset, const ApplyArgs& args,
+                const ApplyArrays& arrays, const Execution& on) {
+  const ParameterTable* const mirror = arrays.mirror;
   const bool has_ema = args.rule == Rule::kEma;
   const ApplyFactors later = {args.momentum, 1.0F - args.momentum, args.scale};
   const ApplyFactors first = {0, args.first_visit_full ? 1.0F : later.gain, args.scale};
   const device::ApplyInputs in = {args.rule,
-                                  encoding,
+                                  table.storage,
+                                  mirror == nullptr ? Encoding::kFloat32 : mirror->storage,
+                                  arrays.encoding,
                                   first,
                                   later,
-                                  snapshot,
-                                  mean,
-                                  args.lossless ? nullptr : own_encoded,
-                                  has_ema ? ema : nullptr,
-                                  has_ema ? visited : nullptr};
-  SubsetLaunches launches(tensors, tensor_count, subset, mirror);
+                                  arrays.snapshot,
+                                  arrays.mean,
+                                  arrays.own,
+                                  has_ema ? arrays.ema : nullptr,
+                                  has_ema ? arrays.visited : nullptr};
+  SubsetLaunches launches(table, subset, mirror);
   while (launches.next()) {
     const SubsetLaunch& launch = launches.launch();
-    launch_kernel(apply_kernel, groups_of(launch), kThreads, 0, stream, launch, in);
+    launch_kernel(apply_kernel, groups_of(launch), kThreads, 0, on.stream, launch, in);
     if (!has_ema) continue;
-    launch_kernel(mark_visited_kernel, groups_of(launch), kThreads, 0, stream, launch, visited);
+    launch_kernel(mark_visited_kernel, groups_of(launch), kThreads, 0, on.stream, launch,
+                  arrays.visited);
   }
 }
 

@@ -13,11 +13,11 @@ bool before(const LaunchTail& a, const LaunchTail& b) { return a.index < b.index
 
 }  // namespace
 
-SubsetLaunches::SubsetLaunches(const TensorView* tensors, uint32_t tensor_count,
-                               const Subset& subset, const TensorView* mirror) noexcept
-    : tensors_(tensors),
-      mirror_(mirror),
-      tensor_count_(tensor_count),
+SubsetLaunches::SubsetLaunches(const ParameterTable& table, const Subset& subset,
+                               const ParameterTable* mirror) noexcept
+    : tensors_(table.tensors),
+      tensor_count_(table.size),
+      mirror_(mirror == nullptr ? nullptr : mirror->tensors),
       subset_(subset),
       launch_(subset) {
   take_range();
@@ -75,7 +75,7 @@ void SubsetLaunches::take_tensors() noexcept {
   for (; next_tensor_ < tensor_count_ && count < SubsetLaunch::kMaxTensors; ++next_tensor_) {
     const TensorView& tensor = tensors_[next_tensor_];
     if (tensor.count == 0) continue;
-    float* mirror = mirror_ == nullptr ? nullptr : mirror_[next_tensor_].data;
+    void* const mirror = mirror_ == nullptr ? nullptr : mirror_[next_tensor_].data;
     launch_.tensors[count++] = {tensor.data, mirror, tensor.count, tensor.first_block,
                                 next_element_};
     next_element_ += tensor.count;

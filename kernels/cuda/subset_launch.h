@@ -18,8 +18,8 @@
 namespace asyncmesh::kernels {
 
 struct LaunchTensor {
-  float* data;
-  float* mirror;  // null: none
+  void* data;
+  void* mirror;  // null: none
   uint64_t count;
   uint64_t first_block;
   uint64_t first_element;  // within the table
@@ -44,7 +44,7 @@ struct SubsetLaunch {
   static constexpr uint32_t kMaxTensors = 256;
   static constexpr uint32_t kMaxTails = 256;
 
-  SubsetLaunch(const Subset& subset) noexcept
+  explicit SubsetLaunch(const Subset& subset) noexcept
       : permutation(subset.key, subset.blocks),
         parts(subset.parts),
         part(subset.part),
@@ -104,8 +104,8 @@ static_assert(sizeof(SubsetLaunch) <= 16384);
 class SubsetLaunches {
  public:
   // The tables must outlive it. `mirror` may be null.
-  SubsetLaunches(const TensorView* tensors, uint32_t tensor_count, const Subset& subset,
-                 const TensorView* mirror) noexcept;
+  SubsetLaunches(const ParameterTable& table, const Subset& subset,
+                 const ParameterTable* mirror) noexcept;
   bool next() noexcept;
   const SubsetLaunch& launch() const noexcept { return launch_; }
 
@@ -114,8 +114,8 @@ class SubsetLaunches {
   void take_tensors() noexcept;
 
   const TensorView* tensors_;
-  const TensorView* mirror_;
   uint32_t tensor_count_;
+  const TensorView* mirror_;
   Subset subset_;
   uint32_t next_tensor_ = 0;
   uint64_t next_element_ = 0;

@@ -47,11 +47,11 @@ class Table {
   explicit Table(const RandomTable& table) : storage_(array_of(table.storage())) {
     for (uint32_t t = 0; t < table.size(); ++t) {
       TensorView view = table.views()[t];
-      view.data = storage_.data() + (view.data - table.storage().data());
+      view.data = storage_.data() + (view.floats() - table.storage().data());
       views_.push_back(view);
     }
   }
-  const TensorView* views() const { return views_.data(); }
+  ParameterTable view() const { return {views_.data(), static_cast<uint32_t>(views_.size())}; }
   const Array<float>& storage() const { return storage_; }
 
  private:

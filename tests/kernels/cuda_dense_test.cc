@@ -45,8 +45,8 @@ TEST_P(CudaDense, EncodeLikeTheCpu) {
   for (const Encoding encoding : kEncodings) {
     Array<std::byte> out(encoded_bytes(encoding, GetParam()) + 1, std::byte{0xAB});
     auto expected = out;
-    cpu().encode(values.data(), GetParam(), encoding, expected.data(), nullptr);
-    cuda()->encode(values.data(), GetParam(), encoding, out.data(), nullptr);
+    cpu().quantise(values.data(), GetParam(), {encoding}, 0, expected.data(), {});
+    cuda()->quantise(values.data(), GetParam(), {encoding}, 0, out.data(), {});
     ASSERT_EQ(finish(), "");
     EXPECT_TRUE(same_bits(out, expected));
   }
@@ -59,8 +59,8 @@ TEST_P(CudaDense, DecodeLikeTheCpu) {
     const auto* bytes = reinterpret_cast<const std::byte*>(words.data());
     Array<float> out(GetParam() + 1, -7.0F);
     auto expected = out;
-    cpu().decode(bytes, GetParam(), encoding, expected.data(), nullptr);
-    cuda()->decode(bytes, GetParam(), encoding, out.data(), nullptr);
+    cpu().dequantise(bytes, GetParam(), encoding, expected.data(), {});
+    cuda()->dequantise(bytes, GetParam(), encoding, out.data(), {});
     ASSERT_EQ(finish(), "");
     EXPECT_TRUE(same_bits(out, expected));
   }
@@ -82,10 +82,16 @@ TEST_P(CudaDense, NadamwLikeTheCpu) {
     for (uint64_t i = step; i < count; i += 7) gradient[i] = 0;
     args.variance_factor = 1 / (1 - std::pow(args.beta2, step + 1.0));
     const bool mirrored = step == 1;
-    cpu().nadamw(expected_w.data(), gradient.data(), expected_m.data(), expected_v.data(), count,
-                 args, mirrored ? expected_mirror.data() : nullptr, nullptr);
-    cuda()->nadamw(w.data(), gradient.data(), m.data(), v.data(), count, args,
-                   mirrored ? mirror.data() : nullptr, nullptr);
+    NadamwArrays arrays = {expected_w.data(), gradient.data()};
+    arrays.m = expected_m.data();
+    arrays.v = expected_v.data();
+    arrays.mirror = mirrored ? expected_mirror.data() : nullptr;
+    cpu().nadamw(arrays, count, args, {});
+    arrays.w = w.data();
+    arrays.m = m.data();
+    arrays.v = v.data();
+    arrays.mirror = mirrored ? mirror.data() : nullptr;
+    cuda()->nadamw(arrays, count, args, {});
     ASSERT_EQ(finish(), "");
   }
   EXPECT_TRUE(same_bits(w, expected_w));
@@ -104,8 +110,8 @@ TEST_P(CudaSum, IsThatOfDoublesAndRepeats) {
     expected = sum;
   }
   Array<double> first(kSumSlots, kNan), second(kSumSlots, 1e300);
-  cuda()->sum_of_squares(values.data(), GetParam(), first.data(), nullptr);
-  cuda()->sum_of_squares(values.data(), GetParam(), second.data(), nullptr);
+  cuda()->sum_of_squares(values.data(), GetParam(), first.data(), {});
+  cuda()->sum_of_squares(values.data(), GetParam(), second.data(), {});
   ASSERT_EQ(finish(), "");
   EXPECT_NEAR(first[0], expected, 1e-13 * expected);
   EXPECT_EQ(first[0], second[0]);
@@ -135,17 +141,15 @@ class CudaAverage : public testing::TestWithParam<Encoding> {
     const auto members = static_cast<uint32_t>(values_.size());
     for (uint32_t r = 0; r < members; ++r) {
       auto& bytes = encoded.emplace_back(encoded_bytes(GetParam(), count_));
-      cpu().encode(values_[r].data(), count_, GetParam(), bytes.data(), nullptr);
+      cpu().quantise(values_[r].data(), count_, {GetParam()}, 0, bytes.data(), {});
       pointers.push_back(present_[r] ? bytes.data() : nullptr);
     }
     Array<float> mean(count_ + 1, -7.0F), expected(count_ + 1, -7.0F);
     Array<uint64_t> not_finite(1, ~0ULL);
     uint64_t left_out = ~0ULL;
-    const uint32_t averaged = cpu().average(pointers.data(), weights_.data(), members, GetParam(),
-                                            count_, expected.data(), &left_out, nullptr);
-    const uint32_t candidates =
-        cuda()->average(pointers.data(), weights_.data(), members, GetParam(), count_, mean.data(),
-                        not_finite.data(), nullptr);
+    const Contributions from = {pointers.data(), weights_.data(), members, GetParam()};
+    const uint32_t averaged = cpu().average(from, count_, expected.data(), &left_out, {});
+    const uint32_t candidates = cuda()->average(from, count_, mean.data(), not_finite.data(), {});
     EXPECT_EQ(finish(), "");
     EXPECT_EQ(not_finite[0], left_out);
     EXPECT_EQ(candidates, averaged + static_cast<uint32_t>(__builtin_popcountll(left_out)));

@@ -56,23 +56,25 @@ class CudaPack : public testing::TestWithParam<std::tuple<Shape, Encoding>> {
  protected:
   void expect_like_the_cpu(const Subset& subset, bool with_snapshot, bool with_encoded) {
     const Encoding encoding = std::get<1>(GetParam());
-    const uint64_t count = cpu().subset_elements(table_.views(), table_.size(), subset);
-    ASSERT_EQ(cuda()->subset_elements(table_.views(), table_.size(), subset), count);
+    const uint64_t count = cpu().subset_elements(table_view(), subset);
+    ASSERT_EQ(cuda()->subset_elements(table_view(), subset), count);
     Array<float> snapshot(count + 1, kUntouched);
     Array<std::byte> encoded(encoded_bytes(encoding, count) + 1, std::byte{0xAB});
     auto expected = snapshot;
     auto expected_bytes = encoded;
-    cpu().pack(table_.views(), table_.size(), subset, encoding,
-               with_snapshot ? expected.data() : nullptr,
-               with_encoded ? expected_bytes.data() : nullptr, nullptr);
-    cuda()->pack(copy_.views(), table_.size(), subset, encoding,
-                 with_snapshot ? snapshot.data() : nullptr, with_encoded ? encoded.data() : nullptr,
-                 nullptr);
+    cpu().partition_pack(table_view(), subset, {encoding},
+                         with_snapshot ? expected.data() : nullptr,
+                         with_encoded ? expected_bytes.data() : nullptr, {});
+    cuda()->partition_pack(copy_.view(), subset, {encoding},
+                           with_snapshot ? snapshot.data() : nullptr,
+                           with_encoded ? encoded.data() : nullptr, {});
     ASSERT_EQ(finish(), "");
     EXPECT_TRUE(same_bits(snapshot, expected));
     EXPECT_TRUE(same_bits(encoded, expected_bytes));
     EXPECT_TRUE(same_bits(copy_.storage(), table_.storage()));
   }
+
+  ParameterTable table_view() const { return {table_.views(), table_.size()}; }
 
   Shape shape_ = std::get<0>(GetParam());
   RandomTable table_{shape_.counts(), shape_.granularity, 21};
@@ -104,11 +106,11 @@ class CudaApply : public testing::TestWithParam<std::tuple<Shape, Rule>> {
  protected:
   // One application on both tables; some blocks have been visited before.
   void expect_like_the_cpu(const Subset& subset, Encoding encoding, bool with_mirror) {
-    const uint64_t count = cpu().subset_elements(table_.views(), table_.size(), subset);
+    const uint64_t count = cpu().subset_elements(table_view(), subset);
     const auto snapshot = array_of(table_.random_values(count));
     const auto mean = array_of(table_.random_values(count));
     Array<std::byte> own(encoded_bytes(encoding, count));
-    cpu().encode(snapshot.data(), count, encoding, own.data(), nullptr);
+    cpu().quantise(snapshot.data(), count, {encoding}, 0, own.data(), {});
     auto ema = array_of(table_.random_values(table_.elements())), expected_ema = ema;
     Array<uint64_t> visited((table_.blocks() + 63) / 64, 0xF0F0F0F0F0F0F0F0ULL);
     auto expected_visited = visited;
@@ -118,13 +120,17 @@ class CudaApply : public testing::TestWithParam<std::tuple<Shape, Rule>> {
     args.momentum = 0.8F;
     args.scale = 0.9F;
     args.first_visit_full = !with_mirror;
-    args.lossless = lossless(encoding);
     const bool has_ema = args.rule == Rule::kEma;
     const auto apply = [&](const Table& kernels, const backend::Table& w, Array<float>& e,
                            Array<uint64_t>& bits, const backend::Table& copy) {
-      kernels.apply(w.views(), table_.size(), subset, args, snapshot.data(), mean.data(),
-                    args.lossless ? nullptr : own.data(), encoding, has_ema ? e.data() : nullptr,
-                    has_ema ? bits.data() : nullptr, with_mirror ? copy.views() : nullptr, nullptr);
+      const ParameterTable mirror = copy.view();
+      ApplyArrays arrays = {snapshot.data(), mean.data()};
+      arrays.own = lossless(encoding) ? nullptr : own.data();
+      arrays.encoding = encoding;
+      arrays.ema = has_ema ? e.data() : nullptr;
+      arrays.visited = has_ema ? bits.data() : nullptr;
+      arrays.mirror = with_mirror ? &mirror : nullptr;
+      kernels.apply(w.view(), subset, args, arrays, {});
     };
     apply(cpu(), expected, expected_ema, expected_visited, expected_mirror);
     apply(*cuda(), table, ema, visited, mirror);
@@ -134,6 +140,8 @@ class CudaApply : public testing::TestWithParam<std::tuple<Shape, Rule>> {
     EXPECT_TRUE(same_bits(ema, expected_ema));
     EXPECT_TRUE(same_bits(visited, expected_visited));
   }
+
+  ParameterTable table_view() const { return {table_.views(), table_.size()}; }
 
   Shape shape_ = std::get<0>(GetParam());
   RandomTable table_{shape_.counts(), shape_.granularity, 23};

@@ -15,7 +15,7 @@ TEST_P(SubsetLaunchesOf, EveryBlockIsFoundByOneLaunchOnly) {
   for (uint64_t i = 0; i < 700; ++i) counts.push_back(1 + i * 61 % 200);
   RandomTable table(counts, GetParam(), 21);
   std::vector<int> found(table.blocks(), 0);
-  SubsetLaunches launches(table.views(), table.size(), table.subset(19, 2, 0), nullptr);
+  SubsetLaunches launches({table.views(), table.size()}, table.subset(19, 2, 0), nullptr);
   while (launches.next()) {
     const SubsetLaunch& launch = launches.launch();
     for (uint64_t index = launch.begin_index; index < launch.end_index; ++index) {
@@ -32,7 +32,7 @@ INSTANTIATE_TEST_SUITE_P(Granularity, SubsetLaunchesOf, testing::Values(1U, 64U,
 
 TEST(SubsetLaunches, OneLaunchForATableThatFits) {
   RandomTable table(std::vector<uint64_t>(SubsetLaunch::kMaxTensors, 65), 64, 1);
-  SubsetLaunches launches(table.views(), table.size(), table.subset(1, 1, 0), nullptr);
+  SubsetLaunches launches({table.views(), table.size()}, table.subset(1, 1, 0), nullptr);
   ASSERT_TRUE(launches.next());
   EXPECT_EQ(launches.launch().tail_count, SubsetLaunch::kMaxTails);
   EXPECT_FALSE(launches.next());
@@ -41,7 +41,7 @@ TEST(SubsetLaunches, OneLaunchForATableThatFits) {
 
 TEST(SubsetLaunches, RangesTimesTensorsBeyond) {
   RandomTable table(std::vector<uint64_t>(SubsetLaunch::kMaxTensors + 1, 65), 64, 1);
-  SubsetLaunches launches(table.views(), table.size(), table.subset(1, 1, 0), nullptr);
+  SubsetLaunches launches({table.views(), table.size()}, table.subset(1, 1, 0), nullptr);
   int count = 0;
   while (launches.next()) ++count;
   EXPECT_EQ(count, 4);
@@ -49,7 +49,7 @@ TEST(SubsetLaunches, RangesTimesTensorsBeyond) {
 
 TEST(SubsetLaunches, NoneForAnEmptySubset) {  // an empty grid is an error on the device
   RandomTable table(awkward_counts(), 64, 1);
-  SubsetLaunches launches(table.views(), table.size(), table.first_blocks(1, 0), nullptr);
+  SubsetLaunches launches({table.views(), table.size()}, table.first_blocks(1, 0), nullptr);
   EXPECT_FALSE(launches.next());
 }
 
