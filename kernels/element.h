@@ -1,5 +1,6 @@
-// The arithmetic of `apply` and `nadamw` on one element: written once, so that every backend does
-// the same operations in the same order. Compiled without contraction to fma everywhere.
+// The arithmetic of `apply`, `nadamw` and their kin on one element: written once, so that every
+// backend does the same operations in the same order. Compiled without contraction to fma
+// everywhere.
 #pragma once
 
 #include "kernels/host_device.h"
@@ -62,6 +63,35 @@ ASYNCMESH_INLINE void nadamw_element(const NadamwFactors& f, float& w, float gra
 #endif
   const float looked_ahead = w * f.decay + f.gradient * g / denominator;
   w = looked_ahead + f.momentum * m / denominator;
+}
+
+ASYNCMESH_INLINE float looked_ahead(float gamma, float w, float previous) noexcept {
+  return w + gamma * (w - previous);
+}
+
+struct NesterovFactors {
+  NesterovFactors(float gamma_of, float lr)
+      : gamma(gamma_of),
+        step(static_cast<float>(static_cast<double>(lr) * (1.0 - static_cast<double>(gamma_of)))) {}
+
+  float gamma, step;
+};
+
+// The new w; the old one becomes `previous`.
+ASYNCMESH_INLINE float nesterov_element(const NesterovFactors& f, float w, float previous,
+                                        float gradient) noexcept {
+  return looked_ahead(f.gamma, w, previous) - f.step * gradient;
+}
+
+struct AverageFactors {
+  explicit AverageFactors(float decay)
+      : keep(decay), gain(static_cast<float>(1.0 - static_cast<double>(decay))) {}
+
+  float keep, gain;
+};
+
+ASYNCMESH_INLINE float averaged_element(const AverageFactors& f, float average, float w) noexcept {
+  return f.keep * average + f.gain * w;
 }
 
 }  // namespace asyncmesh::kernels
