@@ -31,7 +31,7 @@ namespace {
 HWY_EXPORT(quantise_here);
 HWY_EXPORT(dequantise_here);
 
-constexpr uint64_t kLeastGroups = 32;  // below, waking a thread costs more than it saves
+static_assert(kGroup == 1024);  // spread_elements cuts at multiples of it
 
 }  // namespace
 
@@ -47,9 +47,7 @@ void dequantise_values(const std::byte* encoded, Encoding encoding, uint64_t fir
 
 void cpu_quantise(const float* values, uint64_t count, const Wire& wire, uint64_t first,
                   std::byte* out, const Execution& on) {
-  spread(on.workers, (count + kGroup - 1) / kGroup, kLeastGroups, [&](uint64_t from, uint64_t to) {
-    const uint64_t begin = from * kGroup;
-    const uint64_t end = to * kGroup < count ? to * kGroup : count;
+  spread_elements(on.workers, count, [&](uint64_t begin, uint64_t end) {
     quantise_values(values + begin, end - begin, wire, first + begin,
                     out + encoded_bytes(wire.encoding, begin));
   });
@@ -57,9 +55,7 @@ void cpu_quantise(const float* values, uint64_t count, const Wire& wire, uint64_
 
 void cpu_dequantise(const std::byte* values, uint64_t count, Encoding encoding, float* out,
                     const Execution& on) {
-  spread(on.workers, (count + kGroup - 1) / kGroup, kLeastGroups, [&](uint64_t from, uint64_t to) {
-    const uint64_t begin = from * kGroup;
-    const uint64_t end = to * kGroup < count ? to * kGroup : count;
+  spread_elements(on.workers, count, [&](uint64_t begin, uint64_t end) {
     dequantise_values(values, encoding, begin, end - begin, out + begin);
   });
 }

@@ -31,4 +31,15 @@ void spread(Workers* workers, uint64_t units, uint64_t least, const Body& body) 
       &context);
 }
 
+// The same for elements of an array: every range but the last is a multiple of 1,024 elements, and
+// below 32 of those waking a thread costs more than it saves.
+template <class Body>
+void spread_elements(Workers* workers, uint64_t elements, const Body& body) {
+  constexpr uint64_t kRun = 1024;
+  constexpr uint64_t kLeast = 32;
+  spread(workers, (elements + kRun - 1) / kRun, kLeast, [&](uint64_t begin, uint64_t end) {
+    body(begin * kRun, end * kRun < elements ? end * kRun : elements);
+  });
+}
+
 }  // namespace asyncmesh::kernels
