@@ -1,5 +1,6 @@
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/dense.h"
+#include "kernels/cpu/selection_cpu.h"
 
 namespace asyncmesh::kernels {
 const Table& cpu() {
@@ -10,8 +11,8 @@ const Table& cpu() {
       .partition_unpack = cpu_partition_unpack,
       .average = cpu_average,
       .apply = cpu_apply,
-      .top_change_workspace = nullptr,
-      .top_change = nullptr,
+      .top_change_workspace = cpu_top_change_workspace,
+      .top_change = cpu_top_change,
       .index_pack = nullptr,
       .index_unpack = nullptr,
       .index_accumulate = nullptr,
