@@ -1,149 +1,149 @@
-// The kernels over contiguous runs: average, nadamw, sum of squares, encode and decode.
-#include <cmath>
-
-#include "kernels/cuda/bodies.h"
+// The optimiser's steps over flat arrays, and the running average of a table.
 #include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/dense.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/rows.h"
+#include "kernels/element.h"
 
 namespace asyncmesh::kernels {
 namespace {
 
-constexpr uint32_t kPartialSums = kThreads;
-static_assert(kPartialSums < kSumSlots, "the last step adds one partial sum per thread");
+using device::Raw;
+using device::Values;
 
-__device__ uint64_t first_element() {
-  return static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-}
+struct NadamwBody {
+  NadamwArrays arrays;
+  NadamwFactors factors;
 
-__device__ uint64_t element_stride() { return static_cast<uint64_t>(gridDim.x) * blockDim.x; }
-
-__global__ void clear_kernel(unsigned long long* word) { *word = 0; }
-
-// blockIdx.y is the member.
-__global__ void find_not_finite_kernel(const __grid_constant__ device::AverageArgs args,
-                                       unsigned long long* not_finite) {
-  const uint32_t member = blockIdx.y;
-  if (args.weights[member] == 0) return;
-  int bad = 0;
-  for (uint64_t i = first_element(); i < args.count; i += element_stride()) {
-    bad |= !device::finite(device::read_encoded(args.values[member], i, args.encoding));
+  template <int N>
+  __device__ void run(uint64_t i) {
+    const Raw<N> raw_w = device::read_raw<N>(arrays.w, i, arrays.storage);
+    const Raw<N> raw_gradient = device::read_raw<N>(arrays.gradient, i, arrays.storage);
+    Values<N> m = device::read<N>(arrays.m, i);
+    Values<N> v = device::read<N>(arrays.v, i);
+    Values<N> w = device::decode<N>(raw_w, arrays.storage);
+    const Values<N> gradient = device::decode<N>(raw_gradient, arrays.storage);
+    for (int j = 0; j < N; ++j) {
+      nadamw_element(factors, w.at[j], gradient.at[j], m.at[j], v.at[j]);
+    }
+    device::write<N>(arrays.w, i, arrays.storage, w);
+    device::write<N>(arrays.m, i, m);
+    device::write<N>(arrays.v, i, v);
+    if (arrays.mirror != nullptr) device::write<N>(arrays.mirror, i, arrays.mirror_storage, w);
   }
-  if (__syncthreads_or(bad) != 0 && threadIdx.x == 0) atomicOr(not_finite, 1ULL << member);
-}
+};
 
-__global__ void average_kernel(const __grid_constant__ device::AverageArgs args,
-                               const unsigned long long* not_finite) {
-  const device::AverageSum sum(args, *not_finite);
-  if (!sum.usable) return;
-  for (uint64_t i = first_element(); i < args.count; i += element_stride()) {
-    device::average(args, sum, i);
+struct LookAheadBody {
+  const float* w;
+  const float* previous;
+  float gamma;
+  float* point;
+
+  template <int N>
+  __device__ void run(uint64_t i) {
+    const Values<N> now = device::read<N>(w, i), before = device::read<N>(previous, i);
+    Values<N> next;
+    for (int j = 0; j < N; ++j) next.at[j] = looked_ahead(gamma, now.at[j], before.at[j]);
+    device::write<N>(point, i, next);
   }
-}
+};
 
-__global__ void nadamw_kernel(const NadamwArrays arrays, uint64_t count,
-                              const NadamwFactors factors) {
-  for (uint64_t i = first_element(); i < count; i += element_stride()) {
-    float w = device::read_stored(arrays.w, i, arrays.storage);
-    const float gradient = device::read_stored(arrays.gradient, i, arrays.storage);
-    nadamw_element(factors, w, gradient, arrays.m[i], arrays.v[i]);
-    device::write_stored(arrays.w, i, arrays.storage, w);
-    if (arrays.mirror != nullptr) device::write_stored(arrays.mirror, i, arrays.mirror_storage, w);
+struct NesterovBody {
+  float* w;
+  float* previous;
+  const float* gradient;
+  NesterovFactors factors;
+
+  template <int N>
+  __device__ void run(uint64_t i) {
+    const Values<N> now = device::read<N>(w, i), before = device::read<N>(previous, i);
+    const Values<N> g = device::read<N>(gradient, i);
+    Values<N> next;
+    for (int j = 0; j < N; ++j) {
+      next.at[j] = nesterov_element(factors, now.at[j], before.at[j], g.at[j]);
+    }
+    device::write<N>(w, i, next);
+    device::write<N>(previous, i, now);
   }
+};
+
+template <typename Body>
+__global__ void __launch_bounds__(kThreads)
+    dense_kernel(const device::Dense run, const __grid_constant__ Body body) {
+  Body copy = body;
+  device::for_elements(run, copy);
 }
 
-// The sum over the threads of a group, in thread 0.
-__device__ double group_sum(double value) {
-  __shared__ double sums[kThreads];
-  sums[threadIdx.x] = value;
-  for (uint32_t half = kThreads / 2; half != 0; half /= 2) {
-    __syncthreads();
-    if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
+template <typename Body>
+void run_dense(const DenseRun& run, const Body& body, void* stream) {
+  if (run.count() == 0) return;
+  launch_kernel(dense_kernel<Body>, run.groups(), kThreads, 0, stream, device::dense(run), body);
+}
+
+struct TableEmaBody {
+  Encoding storage;
+  AverageFactors factors;
+  float* average;
+
+  __device__ bool aligned(const LaunchPlace& place) const {
+    return device::aligned(place.tensor->data, place, storage) &&
+           device::quads_aligned(average + place.element);
   }
-  return sums[0];
-}
-
-// The number of groups is fixed, so that the order of additions depends on `count` only.
-__global__ void partial_squares_kernel(const float* values, uint64_t count, double* partial) {
-  double sum = 0;
-  for (uint64_t i = first_element(); i < count; i += element_stride()) {
-    const auto value = static_cast<double>(values[i]);
-    sum += value * value;
+  template <int N>
+  __device__ void run(const LaunchPlace& place, uint64_t element) {
+    const Raw<N> raw = device::read_raw<N>(place.tensor->data, place.offset, storage);
+    Values<N> next = device::read<N>(average, element);
+    const Values<N> w = device::decode<N>(raw, storage);
+    for (int j = 0; j < N; ++j) next.at[j] = averaged_element(factors, next.at[j], w.at[j]);
+    device::write<N>(average, element, next);
   }
-  sum = group_sum(sum);
-  if (threadIdx.x == 0) partial[blockIdx.x] = sum;
-}
+};
 
-__global__ void add_partials_kernel(const double* partial, double* total) {
-  const double sum = group_sum(partial[threadIdx.x]);
-  if (threadIdx.x == 0) *total = sum;
-}
-
-__global__ void encode_kernel(const float* values, uint64_t count, Encoding encoding,
-                              std::byte* out) {
-  for (uint64_t i = first_element(); i < count; i += element_stride()) {
-    device::write_encoded(out, i, encoding, values[i]);
-  }
-}
-
-__global__ void decode_kernel(const std::byte* values, uint64_t count, Encoding encoding,
-                              float* out) {
-  for (uint64_t i = first_element(); i < count; i += element_stride()) {
-    out[i] = device::read_encoded(values, i, encoding);
-  }
+__global__ void __launch_bounds__(kThreads)
+    table_ema_kernel(const __grid_constant__ TableLaunch table, TableEmaBody body) {
+  device::visit_rows(device::TableSource(table), body);
 }
 
 }  // namespace
 
-uint32_t cuda_average(const Contributions& from, uint64_t count, float* mean,
-                      uint64_t* not_finite_out, const Execution& on) {
-  device::AverageArgs args = {};
-  args.members = from.members < kMaxMembers ? from.members : kMaxMembers;
-  args.encoding = from.encoding;
-  args.count = count;
-  args.mean = mean;
-  uint32_t candidates = 0;
-  for (uint32_t r = 0; r < args.members; ++r) {
-    const float weight = from.weights[r];
-    if (from.values[r] == nullptr || !(weight > 0) || !std::isfinite(weight)) continue;
-    args.values[r] = from.values[r];
-    args.weights[r] = weight;
-    ++candidates;
-  }
-  auto* not_finite = reinterpret_cast<unsigned long long*>(not_finite_out);
-  launch_kernel(clear_kernel, 1, 1, 0, on.stream, not_finite);
-  const uint32_t groups = groups_for(count, kThreads);
-  if (groups == 0 || args.members == 0) return candidates;
-  launch_kernel(find_not_finite_kernel, dim3(groups, args.members), kThreads, 0, on.stream, args,
-                not_finite);
-  launch_kernel(average_kernel, groups, kThreads, 0, on.stream, args, not_finite);
-  return candidates;
-}
-
 void cuda_nadamw(const NadamwArrays& arrays, uint64_t count, const NadamwArgs& args,
                  const Execution& on) {
-  if (count == 0) return;
-  launch_kernel(nadamw_kernel, groups_for(count, kThreads), kThreads, 0, on.stream, arrays, count,
-                NadamwFactors(args));
+  DenseRun run(count);
+  run.add(arrays.w, arrays.storage);
+  run.add(arrays.gradient, arrays.storage);
+  run.add(arrays.m);
+  run.add(arrays.v);
+  run.add(arrays.mirror, arrays.mirror_storage);
+  run_dense(run, NadamwBody{arrays, NadamwFactors(args)}, on.stream);
 }
 
-void cuda_sum_of_squares(const float* values, uint64_t count, double* sums, const Execution& on) {
-  launch_kernel(partial_squares_kernel, kPartialSums, kThreads, 0, on.stream, values, count,
-                sums + 1);
-  launch_kernel(add_partials_kernel, 1, kPartialSums, 0, on.stream, sums + 1, sums);
+void cuda_look_ahead(const float* w, const float* previous, uint64_t count, float gamma,
+                     float* point, const Execution& on) {
+  DenseRun run(count);
+  run.add(w);
+  run.add(previous);
+  run.add(point);
+  run_dense(run, LookAheadBody{w, previous, gamma, point}, on.stream);
 }
 
-void cuda_quantise(const float* values, uint64_t count, const Wire& wire, uint64_t /*first*/,
-                   std::byte* out, const Execution& on) {
-  if (count == 0) return;
-  launch_kernel(encode_kernel, groups_for(count, kThreads), kThreads, 0, on.stream, values, count,
-                wire.encoding, out);
+void cuda_nesterov(float* w, float* previous, const float* gradient, uint64_t count, float gamma,
+                   float lr, const Execution& on) {
+  DenseRun run(count);
+  run.add(w);
+  run.add(previous);
+  run.add(gradient);
+  run_dense(run, NesterovBody{w, previous, gradient, NesterovFactors(gamma, lr)}, on.stream);
 }
 
-void cuda_dequantise(const std::byte* values, uint64_t count, Encoding encoding, float* out,
-                     const Execution& on) {
-  if (count == 0) return;
-  launch_kernel(decode_kernel, groups_for(count, kThreads), kThreads, 0, on.stream, values, count,
-                encoding, out);
+void cuda_table_ema(const ParameterTable& table, float decay, float* average, const Execution& on) {
+  TableLaunches launches(table, nullptr);
+  while (launches.next()) {
+    const TableLaunch& launch = launches.launch();
+    launch_kernel(table_ema_kernel,
+                  groups_for(launch.end_element - launch.begin_element + kScaled, kGroupValues),
+                  kThreads, 0, on.stream, launch,
+                  TableEmaBody{table.storage, AverageFactors(decay), average});
+  }
 }
 
 }  // namespace asyncmesh::kernels

@@ -5,6 +5,17 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdint>
+
+// Before a loop: unrolled, so that arrays indexed by its counter stay in registers; or left as it
+// is, so that a large body is there once.
+#ifdef __CUDACC__
+#define ASYNCMESH_UNROLLED _Pragma("unroll")
+#define ASYNCMESH_ROLLED _Pragma("unroll 1")
+#else
+#define ASYNCMESH_UNROLLED
+#define ASYNCMESH_ROLLED
+#endif
 
 #ifdef __CUDACC__
 namespace asyncmesh::kernels {

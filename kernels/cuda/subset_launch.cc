@@ -5,8 +5,8 @@
 namespace asyncmesh::kernels {
 namespace {
 
-uint64_t blocks_of(const TensorView& tensor, uint32_t granularity) {
-  return (tensor.count + granularity - 1) / granularity;
+uint64_t blocks_of(uint64_t count, uint32_t granularity) {
+  return (count + granularity - 1) / granularity;
 }
 
 bool before(const LaunchTail& a, const LaunchTail& b) { return a.index < b.index; }
@@ -15,23 +15,26 @@ bool before(const LaunchTail& a, const LaunchTail& b) { return a.index < b.index
 
 SubsetLaunches::SubsetLaunches(const ParameterTable& table, const Subset& subset,
                                const ParameterTable* mirror) noexcept
-    : tensors_(table.tensors),
-      tensor_count_(table.size),
-      mirror_(mirror == nullptr ? nullptr : mirror->tensors),
+    : table_(table),
+      others_(mirror == nullptr ? nullptr : mirror->tensors),
       subset_(subset),
       launch_(subset) {
+  launch_.table.storage = table.storage;
+  if (mirror != nullptr) launch_.table.other_storage = mirror->storage;
   take_range();
 }
 
 bool SubsetLaunches::next() noexcept {
   const uint64_t total = subset_blocks(subset_);
   if (total == 0) return false;
-  take_tensors();
-  if (launch_.tensor_count != 0) return true;
+  if (take_tensors()) return true;
   if (launch_.end_index == total) return false;
   take_range();
-  take_tensors();
-  return launch_.tensor_count != 0;
+  return take_tensors();
+}
+
+bool SubsetLaunches::is_only_one() const noexcept {
+  return launch_.end_index == subset_blocks(subset_) && fits_one_launch(table_);
 }
 
 // The next positions: up to the kMaxTails-th short block from here, which a heap of the smallest
@@ -45,10 +48,11 @@ void SubsetLaunches::take_range() noexcept {
   LaunchTail* const tails = launch_.tails;
   uint32_t count = 0;
   bool all = true;
-  for (uint32_t i = 0; i < tensor_count_; ++i) {
-    const uint64_t tail = tensors_[i].count % subset_.granularity;
+  for (uint32_t i = 0; i < table_.size; ++i) {
+    const TensorView& tensor = table_.tensors[i];
+    const uint64_t tail = tensor.count % subset_.granularity;
     if (tail == 0) continue;
-    const uint64_t last = tensors_[i].first_block + blocks_of(tensors_[i], subset_.granularity) - 1;
+    const uint64_t last = tensor.first_block + blocks_of(tensor.count, subset_.granularity) - 1;
     const uint64_t position = launch_.permutation.forward(last);
     const LaunchTail found = {position / subset_.parts, subset_.granularity - tail};
     if (!in_subset(subset_, position) || found.index < begin) continue;
@@ -65,26 +69,22 @@ void SubsetLaunches::take_range() noexcept {
   launch_.tail_count = count;
   launch_.begin_index = begin;
   launch_.end_index = all ? total : tails[count - 1].index + 1;
+  launch_.begin_position = launch_.end_position;
+  launch_.end_position =
+      launch_.packed(launch_.end_index,
+                     launch_.missing_before_range + (count == 0 ? 0 : tails[count - 1].missing));
   next_tensor_ = 0;
-  next_element_ = 0;
+  launch_.table.end_element = 0;
 }
 
-void SubsetLaunches::take_tensors() noexcept {
-  uint32_t& count = launch_.tensor_count;
-  count = 0;
-  for (; next_tensor_ < tensor_count_ && count < SubsetLaunch::kMaxTensors; ++next_tensor_) {
-    const TensorView& tensor = tensors_[next_tensor_];
-    if (tensor.count == 0) continue;
-    void* const mirror = mirror_ == nullptr ? nullptr : mirror_[next_tensor_].data;
-    launch_.tensors[count++] = {tensor.data, mirror, tensor.count, tensor.first_block,
-                                next_element_};
-    next_element_ += tensor.count;
-  }
-  if (count == 0) return;
-  const LaunchTensor& last = launch_.tensors[count - 1];
-  launch_.begin_block = launch_.tensors[0].first_block;
-  launch_.end_block =
-      last.first_block + (last.count + subset_.granularity - 1) / subset_.granularity;
+bool SubsetLaunches::take_tensors() noexcept {
+  TableLaunch& table = launch_.table;
+  kernels::take_tensors(table_.tensors, others_, table_.size, next_tensor_, table);
+  if (table.size == 0) return false;
+  const LaunchTensor& last = table.tensors[table.size - 1];
+  launch_.begin_block = table.tensors[0].first_block;
+  launch_.end_block = last.first_block + blocks_of(last.count, subset_.granularity);
+  return true;
 }
 
 }  // namespace asyncmesh::kernels

@@ -1,29 +1,17 @@
-// How a parameter table gets to the device: by value, in the parameter block of a launch.
-//
-// Nothing is allocated, copied ahead or kept: each launch carries up to kMaxTensors tensors and
-// what a thread needs to find its block, and covers the blocks of the subset that lie in them. A
-// larger table takes several launches, each over the same positions with other tensors.
+// What a launch needs to find the values of a subset, beyond its table (table_launch.h).
 //
 // A packed offset depends on all short blocks before it. The launch lists those of its range of
 // positions (`tails`); where a subset holds more than kMaxTails of them, its positions are cut into
-// several ranges too. Host and device code without CUDA types, so that the tests run it on the CPU.
+// several ranges, each over all tensors. A launch covers those blocks of its range that lie in its
+// tensors.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/host_device.h"
-#include "kernels/kernels.h"
+#include "kernels/cuda/table_launch.h"
 #include "kernels/permutation.h"
 
 namespace asyncmesh::kernels {
-
-struct LaunchTensor {
-  void* data;
-  void* mirror;  // null: none
-  uint64_t count;
-  uint64_t first_block;
-  uint64_t first_element;  // within the table
-};
 
 // A short last block of a tensor, in the subset.
 struct LaunchTail {
@@ -31,76 +19,90 @@ struct LaunchTail {
   uint64_t missing;  // elements that the blocks of the range lack, up to and with this one
 };
 
+// A value within a launch, and what follows it.
 struct LaunchPlace {
-  uint64_t block;
-  uint64_t offset;   // first element, within the tensor
-  uint64_t element;  // first element, within the table
-  uint64_t packed;   // first element, within the packed subset
-  uint32_t tensor;   // within the launch
-  uint32_t count;
+  const LaunchTensor* tensor;  // null: not in this launch
+  uint64_t offset;             // within the tensor
+  uint64_t element;            // within the table
+  uint64_t block;              // subsets only
+  uint64_t run;                // values from here on that follow each other in memory, at least 1
 };
 
 struct SubsetLaunch {
-  static constexpr uint32_t kMaxTensors = 256;
   static constexpr uint32_t kMaxTails = 256;
 
   explicit SubsetLaunch(const Subset& subset) noexcept
       : permutation(subset.key, subset.blocks),
         parts(subset.parts),
         part(subset.part),
-        granularity(subset.granularity) {}
-
-  // Where the index-th block of the subset lies; false: in none of the tensors of this launch.
-  ASYNCMESH_INLINE bool locate(uint64_t index, LaunchPlace& place) const noexcept {
-    const uint64_t block = permutation.inverse(part + index * parts);
-    if (block < begin_block || block >= end_block) return false;
-    uint32_t low = 0;
-    for (uint32_t high = tensor_count; high - low > 1;) {
-      const uint32_t middle = low + (high - low) / 2;
-      (tensors[middle].first_block <= block ? low : high) = middle;
-    }
-    const LaunchTensor& tensor = tensors[low];
-    place.block = block;
-    place.tensor = low;
-    place.offset = (block - tensor.first_block) * granularity;
-    place.element = tensor.first_element + place.offset;
-    place.packed = index * granularity - missing_before(index);
-    const uint64_t left = tensor.count - place.offset;
-    place.count = static_cast<uint32_t>(left < granularity ? left : granularity);
-    return true;
+        granularity(subset.granularity) {
+    while ((granularity >> shift) > 1) ++shift;
+    if ((granularity & (granularity - 1)) != 0) shift = 0;
   }
 
-  // Elements that the blocks of the subset before `index` lack.
-  ASYNCMESH_INLINE uint64_t missing_before(uint64_t index) const noexcept {
-    uint32_t low = 0;
-    for (uint32_t high = tail_count; low < high;) {
+  ASYNCMESH_INLINE uint64_t blocks_in(uint64_t elements) const noexcept {
+    return shift != 0 ? elements >> shift : granularity == 1 ? elements : elements / granularity;
+  }
+  // The packed offset of a block of the range.
+  ASYNCMESH_INLINE uint64_t packed(uint64_t index, uint64_t missing) const noexcept {
+    return index * granularity - missing;
+  }
+
+  // The value at `position` of the packed subset, by `tensors` and `tails` of this launch or copies
+  // of them. `position` is in [begin_position, end_position).
+  ASYNCMESH_INLINE LaunchPlace find(const LaunchTensor* by_tensors, const LaunchTail* by_tails,
+                                    uint64_t position) const noexcept {
+    uint64_t missing = missing_before_range;
+    uint64_t next_tail = UINT64_MAX;
+    for (uint32_t low = 0, high = tail_count; low < high;) {
       const uint32_t middle = low + (high - low) / 2;
-      if (tails[middle].index < index) {
+      const LaunchTail tail = by_tails[middle];
+      const uint64_t upto = missing_before_range + tail.missing;
+      if (packed(tail.index + 1, upto) <= position) {
+        missing = upto;
         low = middle + 1;
       } else {
+        next_tail = tail.index;
         high = middle;
       }
     }
-    return missing_before_range + (low == 0 ? 0 : tails[low - 1].missing);
+    const uint64_t index = blocks_in(position + missing);
+    const uint64_t within = position + missing - index * granularity;
+    LaunchPlace place = {};
+    place.block = permutation.inverse(part + index * parts);
+    place.run = granularity - within;
+    const bool here = place.block >= begin_block && place.block < end_block;
+    // A block that is elsewhere is short for certain if it is the next tail.
+    if (!here && index == next_tail) place.run = 1;
+    if (!here) return place;
+    const uint32_t found = last_not_above(table.size, place.block,
+                                          [&](uint32_t i) { return by_tensors[i].first_block; });
+    const LaunchTensor& tensor = by_tensors[found];
+    place.tensor = &tensor;
+    place.offset = (place.block - tensor.first_block) * granularity + within;
+    place.element = tensor.first_element + place.offset;
+    const uint64_t left = tensor.count - place.offset;
+    if (left < place.run) place.run = left;
+    return place;
   }
 
   Permutation permutation;
   uint32_t parts;
   uint32_t part;
   uint32_t granularity;
-  uint32_t tensor_count = 0;
+  uint32_t shift = 0;  // granularity is 1 << shift; 0: 1, or no power of two
   uint32_t tail_count = 0;
-  uint64_t begin_index = 0, end_index = 0;  // blocks of the subset
-  uint64_t begin_block = 0, end_block = 0;  // blocks of the table that `tensors` hold
+  uint64_t begin_index = 0, end_index = 0;        // blocks of the subset
+  uint64_t begin_position = 0, end_position = 0;  // values of the packed subset
+  uint64_t begin_block = 0, end_block = 0;        // blocks of the table that `table` holds
   uint64_t missing_before_range = 0;
-  LaunchTensor tensors[kMaxTensors];  // without empty ones
-  LaunchTail tails[kMaxTails];        // ascending
+  TableLaunch table;
+  LaunchTail tails[kMaxTails];  // ascending
 };
-// What a kernel of CUDA 12.1 and later may take, with room for its other parameters.
-static_assert(sizeof(SubsetLaunch) <= 16384);
+// What a kernel of CUDA 12.1 and later may take (32,764 bytes), with room for its other parameters.
+static_assert(sizeof(SubsetLaunch) <= 28672);
 
-// Enumerates the launches that cover a subset, in an order that does not matter:
-//   SubsetLaunches launches(...); while (launches.next()) use(launches.launch());
+// Enumerates the launches that cover a subset, in an order that does not matter.
 class SubsetLaunches {
  public:
   // The tables must outlive it. `mirror` may be null.
@@ -108,17 +110,17 @@ class SubsetLaunches {
                  const ParameterTable* mirror) noexcept;
   bool next() noexcept;
   const SubsetLaunch& launch() const noexcept { return launch_; }
+  // After the first next(): whether it covers everything.
+  bool is_only_one() const noexcept;
 
  private:
   void take_range() noexcept;
-  void take_tensors() noexcept;
+  bool take_tensors() noexcept;
 
-  const TensorView* tensors_;
-  uint32_t tensor_count_;
-  const TensorView* mirror_;
+  ParameterTable table_;
+  const TensorView* others_;
   Subset subset_;
   uint32_t next_tensor_ = 0;
-  uint64_t next_element_ = 0;
   SubsetLaunch launch_;
 };
 

@@ -123,13 +123,13 @@ class CudaApply : public testing::TestWithParam<std::tuple<Shape, Rule>> {
     const bool has_ema = args.rule == Rule::kEma;
     const auto apply = [&](const Table& kernels, const backend::Table& w, Array<float>& e,
                            Array<uint64_t>& bits, const backend::Table& copy) {
-      const ParameterTable mirror = copy.view();
+      const ParameterTable second = copy.view();
       ApplyArrays arrays = {snapshot.data(), mean.data()};
       arrays.own = lossless(encoding) ? nullptr : own.data();
       arrays.encoding = encoding;
       arrays.ema = has_ema ? e.data() : nullptr;
       arrays.visited = has_ema ? bits.data() : nullptr;
-      arrays.mirror = with_mirror ? &mirror : nullptr;
+      arrays.mirror = with_mirror ? &second : nullptr;
       kernels.apply(w.view(), subset, args, arrays, {});
     };
     apply(cpu(), expected, expected_ema, expected_visited, expected_mirror);

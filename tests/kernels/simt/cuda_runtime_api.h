@@ -16,6 +16,26 @@
 
 using dim3 = simt::Dim3;
 
+// What one access moves; aliases whatever it is laid over, as on a device.
+struct [[gnu::may_alias]] alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+struct [[gnu::may_alias]] alignas(8) uint2 {
+  unsigned x, y;
+};
+
+// A device of two multiprocessors: small grids, whose threads take turns.
+enum cudaError_t { cudaSuccess = 0 };
+enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount = 16 };
+inline cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+  *value = 2;
+  return cudaSuccess;
+}
+
 namespace asyncmesh::kernels {
 
 // As in kernels/cuda/launch.h, for which these stand in.
