@@ -95,11 +95,12 @@ struct Float32 {
   static HWY_INLINE void store(D d, hn::VFromD<D> v, std::byte* at) {
     store_bytes(d, v, at);
   }
-  static HWY_INLINE float load1(const std::byte* at) {
+  static HWY_INLINE uint32_t bits1(const std::byte* at) {
     uint32_t word;
     __builtin_memcpy(&word, at, sizeof(word));
-    return float_of(word);
+    return word;
   }
+  static HWY_INLINE float load1(const std::byte* at) { return float_of(bits1(at)); }
   static HWY_INLINE void store1(float value, std::byte* at) {
     const uint32_t word = bits_of(value);
     __builtin_memcpy(at, &word, sizeof(word));

@@ -1,0 +1,171 @@
+// Rows of kScaled values, their random bits, and stochastic rounding to 16-bit words.
+//
+// Included once per target, as codec-inl.h.
+#if defined(ASYNCMESH_KERNELS_CPU_STOCHASTIC_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ASYNCMESH_KERNELS_CPU_STOCHASTIC_INL_H_
+#undef ASYNCMESH_KERNELS_CPU_STOCHASTIC_INL_H_
+#else
+#define ASYNCMESH_KERNELS_CPU_STOCHASTIC_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/codec-inl.h"
+#include "kernels/random.h"
+#include "kernels/scaled.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace asyncmesh::kernels::HWY_NAMESPACE {
+
+// At most 16 lanes, so that half a row of kScaled values is a whole number of vectors, and so are
+// the scales of a group.
+using RowTag = hn::CappedTag<float, 16>;
+using RowIntTag = hn::RebindToSigned<RowTag>;
+using RowBitsTag = hn::RebindToUnsigned<RowTag>;
+using RowVector = hn::VFromD<RowTag>;
+using RowBits = hn::VFromD<RowBitsTag>;
+
+inline constexpr size_t kRowLanes = hn::MaxLanes(RowTag());
+inline constexpr size_t kRowVectors = kScaled / kRowLanes;
+inline constexpr size_t kRows = kGroup / kScaled;
+
+// To int32, of values that fit: Highway's own conversions spend four operations on those that do
+// not.
+HWY_INLINE hn::VFromD<RowIntTag> nearest(RowVector v) {
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX3
+  return hn::VFromD<RowIntTag>{_mm512_cvtps_epi32(v.raw)};
+#elif HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
+  return hn::VFromD<RowIntTag>{_mm256_cvtps_epi32(v.raw)};
+#else
+  return hn::NearestInt(v);
+#endif
+}
+HWY_INLINE hn::VFromD<RowIntTag> truncated(RowVector v) {
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX3
+  return hn::VFromD<RowIntTag>{_mm512_cvttps_epi32(v.raw)};
+#elif HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
+  return hn::VFromD<RowIntTag>{_mm256_cvttps_epi32(v.raw)};
+#else
+  return hn::ConvertTo(RowIntTag(), v);
+#endif
+}
+
+// The random bits of one row.
+class RowRandom {
+ public:
+  // `first` is the number of the row's first value: a multiple of kScaled.
+  HWY_INLINE RowRandom(uint64_t seed, uint64_t first) {
+    const uint32_t key = row_key(seed, first / kScaled);
+    for (size_t i = 0; i < kWords; ++i)
+      words_[i] = words(key, static_cast<uint32_t>(i * kRowLanes));
+  }
+  // For the row's vector `i`, 16 bits in each lane.
+  HWY_INLINE RowBits bits(size_t i) const {
+    const RowBitsTag d;
+    return i < kWords ? hn::And(words_[i], hn::Set(d, 0xFFFFU))
+                      : hn::ShiftRight<16>(words_[i - kWords]);
+  }
+
+ private:
+  static constexpr size_t kWords = kRowVectors / 2;
+
+  static HWY_INLINE RowBits words(uint32_t key, uint32_t first) {
+    constexpr uint32_t kStep = 0x9E3779B9U;
+    const RowBitsTag d;
+    auto x = hn::Add(hn::Mul(hn::Iota(d, first), hn::Set(d, kStep)), hn::Set(d, key));
+    x = hn::Mul(hn::Xor(x, hn::ShiftRight<16>(x)), hn::Set(d, 0x7FEB352DU));
+    x = hn::Mul(hn::Xor(x, hn::ShiftRight<15>(x)), hn::Set(d, 0x846CA68BU));
+    return hn::Xor(x, hn::ShiftRight<16>(x));
+  }
+
+  RowBits words_[kWords];
+};
+
+// The values of a row that has only `count`, then zeros.
+HWY_INLINE void padded_row(const float* values, size_t count, float* padded) {
+  __builtin_memset(padded + count, 0, (kScaled - count) * sizeof(float));
+  __builtin_memcpy(padded, values, count * sizeof(float));
+}
+
+// How a Format does it: what holds of magnitudes (as bits) up to kPlain, and everything.
+template <class Format>
+struct Stochastic;
+
+template <>
+struct Stochastic<Bfloat16> {
+  static constexpr uint32_t kPlain = 0x7F7F0000U;  // above, the sum may reach infinity
+  static HWY_INLINE RowBits plain(RowBits bits, RowBits, RowBits random) {
+    return hn::ShiftRight<16>(hn::Add(bits, random));
+  }
+  static HWY_INLINE uint16_t any(float value, uint32_t random) {
+    return to_bfloat16_stochastic(value, random);
+  }
+};
+
+template <>
+struct Stochastic<Float16> {
+  static constexpr uint32_t kPlain = 0x477FE000U;  // 65,504
+  static HWY_INLINE RowBits plain(RowBits bits, RowBits magnitude, RowBits random) {
+    const RowTag d;
+    const RowBitsTag du;
+    const auto fixed = truncated(hn::Mul(hn::BitCast(d, magnitude), hn::Set(d, 0x1p40F)));
+    const auto subnormal = hn::ShiftRight<16>(hn::Add(hn::BitCast(du, fixed), random));
+    const auto biased = hn::Sub(magnitude, hn::Set(du, 0x38000000));
+    const auto normal = hn::ShiftRight<13>(hn::Add(biased, hn::ShiftRight<3>(random)));
+    const auto half = hn::IfThenElse(magnitude_above(du, magnitude, 0x387FFFFF), normal, subnormal);
+    return hn::Or(half, hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 0x8000)));
+  }
+  static HWY_INLINE uint16_t any(float value, uint32_t random) {
+    return to_float16_stochastic(value, random);
+  }
+};
+
+template <class Format>
+void stochastic_row_of_any(const float* values, uint64_t seed, uint64_t first, std::byte* out) {
+  for (uint32_t i = 0; i < kScaled; ++i) {
+    const uint16_t word = Stochastic<Format>::any(values[i], random_bits(seed, first + i));
+    __builtin_memcpy(out + i * sizeof(word), &word, sizeof(word));
+  }
+}
+
+template <class Format>
+HWY_INLINE void stochastic_row(const float* values, uint64_t seed, uint64_t first, std::byte* out) {
+  const RowTag d;
+  const RowBitsTag du;
+  const RowRandom random(seed, first);
+  auto largest = hn::Zero(du);
+  for (size_t i = 0; i < kRowVectors; ++i) {
+    const auto bits = hn::BitCast(du, hn::LoadU(d, values + i * kRowLanes));
+    const auto magnitude = hn::And(bits, hn::Set(du, 0x7FFFFFFF));
+    largest = hn::Max(largest, magnitude);
+    store_narrow(du, Stochastic<Format>::plain(bits, magnitude, random.bits(i)),
+                 out + i * kRowLanes * Format::kBytes);
+  }
+  if (HWY_LIKELY(hn::AllFalse(du, magnitude_above(du, largest, Stochastic<Format>::kPlain))))
+    return;
+  stochastic_row_of_any<Format>(values, seed, first, out);
+}
+
+template <class Format>
+HWY_INLINE void stochastic_run(const float* values, uint64_t count, uint64_t seed, uint64_t first,
+                               std::byte* out) {
+  uint64_t i = 0;
+  for (; i + kScaled <= count; i += kScaled) {
+    stochastic_row<Format>(values + i, seed, first + i, out + i * Format::kBytes);
+  }
+  if (i == count) return;
+  HWY_ALIGN float padded[kScaled];
+  HWY_ALIGN std::byte last[kScaled * Format::kBytes];
+  const auto rest = static_cast<size_t>(count - i);
+  padded_row(values + i, rest, padded);
+  stochastic_row<Format>(padded, seed, first + i, last);
+  __builtin_memcpy(out + i * Format::kBytes, last, rest * Format::kBytes);
+}
+
+}  // namespace asyncmesh::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
