@@ -226,22 +226,30 @@ template <class Format>
 HWY_INLINE void decode_run(const std::byte* from, size_t count, float* to) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
-  size_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    hn::StoreU(Format::load(d, from + i * Format::kBytes), d, to + i);
+  for (; count >= lanes; count -= lanes) {
+    hn::StoreU(Format::load(d, from), d, to);
+    from += lanes * Format::kBytes;
+    to += lanes;
   }
-  for (; i < count; ++i) to[i] = Format::load1(from + i * Format::kBytes);
+  for (; count != 0; --count) {
+    *to++ = Format::load1(from);
+    from += Format::kBytes;
+  }
 }
 
 template <class Format>
 HWY_INLINE void encode_run(const float* from, size_t count, std::byte* to) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
-  size_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    Format::store(d, hn::LoadU(d, from + i), to + i * Format::kBytes);
+  for (; count >= lanes; count -= lanes) {
+    Format::store(d, hn::LoadU(d, from), to);
+    from += lanes;
+    to += lanes * Format::kBytes;
   }
-  for (; i < count; ++i) Format::store1(from[i], to + i * Format::kBytes);
+  for (; count != 0; --count) {
+    Format::store1(*from++, to);
+    to += Format::kBytes;
+  }
 }
 
 }  // namespace asyncmesh::kernels::HWY_NAMESPACE
