@@ -47,7 +47,7 @@ class ChangeSelection {
   int32_t nth_inside(uint64_t rank, uint64_t& ties) noexcept;
   void share_out(Place place, uint64_t ties) noexcept;
 
-  const Change& change_;
+  const Change change_;
   const uint64_t elements_;
   const uint64_t k_;
   const SelectionPlan plan_;
