@@ -11,7 +11,7 @@ template <typename Source>
 __device__ void largest_row(const Source& source, const device::PackOutputs& out, uint64_t row,
                             uint32_t lane) {
   float values[device::kLaneValues];
-  const uint32_t present = device::gather(source, row, lane, values);
+  const uint32_t present = device::gather(source, row * kScaled, lane, values);
   device::subtract_reference(source, out, row, lane, present, values);
   const uint32_t largest = device::largest_of_row(device::largest_of_lane(values));
   if (lane == 0 && largest != 0) atomicMax(device::scale_slot(out, row), largest);
@@ -22,7 +22,7 @@ template <typename Source>
 __device__ void codes_row(const Source& source, const device::PackOutputs& out, Step step,
                           uint64_t row, uint32_t lane) {
   float values[device::kLaneValues];
-  const uint32_t present = device::gather(source, row, lane, values);
+  const uint32_t present = device::gather(source, row * kScaled, lane, values);
   if (present == 0) return;
   device::subtract_reference(source, out, row, lane, present, values);
   const BlockScale scale = block_scale(*device::scale_slot(out, row), out.wire.encoding);

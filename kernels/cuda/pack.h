@@ -38,7 +38,7 @@ template <typename Source>
 __device__ void pack_row(const Source& source, const PackOutputs& out, uint64_t row,
                          uint32_t lane) {
   float values[kLaneValues];
-  const uint32_t present = gather(source, row, lane, values);
+  const uint32_t present = gather(source, row * kScaled, lane, values);
   subtract_reference(source, out, row, lane, present, values);
   if (out.snapshot != nullptr) {
     ASYNCMESH_UNROLLED

@@ -56,8 +56,7 @@ __device__ inline bool aligned(const void* tensor, const LaunchPlace& place, Enc
 // The place of a whole row; its run is below kScaled where the row does not lie in one piece, or
 // not in [begin, end).
 template <typename Source>
-__device__ LaunchPlace find_row(const Source& source, uint64_t row) {
-  const uint64_t position = row * kScaled;
+__device__ LaunchPlace find_row(const Source& source, uint64_t position) {
   LaunchPlace place = {};
   if (Source::kScattered || position < source.begin() || position + kScaled > source.end()) {
     return place;
@@ -96,14 +95,15 @@ class Walk {
   uint64_t position_;
 };
 
-// The lane's values, 0 where there is none; returns which there are, one bit each.
+// The lane's values of the row that starts at `position`, 0 where there is none; returns which
+// there are, one bit each.
 template <typename Source>
-__device__ uint32_t gather(const Source& source, uint64_t row, uint32_t lane,
+__device__ uint32_t gather(const Source& source, uint64_t position, uint32_t lane,
                            float (&values)[kLaneValues]) {
   ASYNCMESH_UNROLLED
   for (uint32_t i = 0; i < kLaneValues; ++i) values[i] = 0;
   const Encoding storage = source.table().storage;
-  const LaunchPlace whole = find_row(source, row);
+  const LaunchPlace whole = find_row(source, position);
   if (whole.run >= kScaled && whole.tensor == nullptr) return 0;
   if (whole.run >= kScaled && aligned(whole.tensor->data, whole, storage)) {
     Raw<4> raw[kLaneValues / 4];
@@ -119,10 +119,10 @@ __device__ uint32_t gather(const Source& source, uint64_t row, uint32_t lane,
     return kAllPresent;
   }
   uint32_t present = 0;
-  Walk<Source> walk(source, row * kScaled, whole);
+  Walk<Source> walk(source, position, whole);
   ASYNCMESH_ROLLED
   for (uint32_t i = 0; i < kLaneValues; ++i) {
-    const LaunchPlace& place = walk.to(row * kScaled + lane_offset(lane, i));
+    const LaunchPlace& place = walk.to(position + lane_offset(lane, i));
     if (place.tensor == nullptr) continue;
     const float value = read<1>(place.tensor->data, place.offset, storage).at[0];
     present |= 1U << i;
@@ -136,7 +136,7 @@ __device__ uint32_t gather(const Source& source, uint64_t row, uint32_t lane,
 // there; four where body.aligned(place) says so of the row's place.
 template <typename Source, typename Body>
 __device__ void visit_row(const Source& source, uint64_t row, uint32_t lane, Body& body) {
-  const LaunchPlace whole = find_row(source, row);
+  const LaunchPlace whole = find_row(source, row * kScaled);
   if (whole.run >= kScaled && whole.tensor == nullptr) return;
   if (whole.run >= kScaled && body.aligned(whole)) {
     ASYNCMESH_UNROLLED

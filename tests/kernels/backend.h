@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/encoding.h"
 #include "kernels/kernels.h"
-#include "tests/kernels/random_table.h"
 
 namespace asyncmesh::kernels::backend {
 
@@ -36,28 +36,129 @@ struct Allocator {
 template <typename T>
 using Array = std::vector<T, Allocator<T>>;
 
-template <typename Vector>
-Array<typename Vector::value_type> array_of(const Vector& values) {
-  return {values.begin(), values.end()};
-}
-
-// A table's tensors, copied.
-class Table {
+// Cheap, for debug and sanitizer builds; the same everywhere.
+class Random {
  public:
-  explicit Table(const RandomTable& table) : storage_(array_of(table.storage())) {
-    for (uint32_t t = 0; t < table.size(); ++t) {
-      TensorView view = table.views()[t];
-      view.data = storage_.data() + (view.floats() - table.storage().data());
-      views_.push_back(view);
-    }
+  explicit Random(uint64_t seed) : state_(seed * 2654435761U + 1) {}
+  uint32_t bits() {
+    state_ = state_ * 6364136223846793005ULL + 1442695040888963407ULL;
+    return static_cast<uint32_t>(state_ >> 32);
   }
-  ParameterTable view() const { return {views_.data(), static_cast<uint32_t>(views_.size())}; }
-  const Array<float>& storage() const { return storage_; }
+  uint32_t below(uint32_t limit) { return static_cast<uint32_t>(uint64_t{bits()} * limit >> 32); }
+  // In [-4, 4), all 24 bits of the mantissa in use.
+  float value() { return static_cast<float>(static_cast<int32_t>(bits()) >> 7) * 0x1p-22F; }
 
  private:
-  Array<float> storage_;
-  std::vector<TensorView> views_;
+  uint64_t state_;
 };
+
+inline Array<float> random_values(uint64_t count, uint64_t seed) {
+  Random random(seed);
+  Array<float> values(count);
+  for (float& value : values) value = random.value();
+  return values;
+}
+// Every kind of NaN, infinities and subnormals among them.
+inline Array<float> random_bits(uint64_t count, uint64_t seed) {
+  Random random(seed);
+  Array<float> values(count);
+  for (float& value : values) value = float_of(random.bits());
+  return values;
+}
+
+enum class Layout { kOdd, kAligned };  // of tensors: to their elements only, or to 16 bytes
+
+// A table of random values. Copies have storage of their own.
+class Table {
+ public:
+  Table(const std::vector<uint64_t>& counts, uint32_t granularity, Encoding storage, Layout layout,
+        uint64_t seed)
+      : counts_(counts), granularity_(granularity), storage_(storage), layout_(layout) {
+    const size_t size = encoded_bytes(storage, 1);
+    uint64_t words = 16;
+    for (const uint64_t count : counts) words += count + 16;
+    bytes_.resize(words * size);
+    Random random(seed);
+    for (uint64_t i = 0; i < words; ++i) write(i, random.value());
+    bind();
+  }
+  Table(const Table& other)
+      : counts_(other.counts_),
+        granularity_(other.granularity_),
+        storage_(other.storage_),
+        layout_(other.layout_),
+        bytes_(other.bytes_) {
+    bind();
+  }
+
+  ParameterTable view() const {
+    return {views_.data(), static_cast<uint32_t>(views_.size()), storage_};
+  }
+  Subset subset(uint64_t key, uint32_t parts, uint32_t part) const {
+    return {key, blocks_, parts, part, granularity_, UINT64_MAX};
+  }
+  // The first `limit` blocks of the permutation.
+  Subset first_blocks(uint64_t key, uint64_t limit) const {
+    return {key, blocks_, 1, 0, granularity_, limit};
+  }
+  // Element `element` of the table becomes `value`.
+  void set(uint64_t element, float value) {
+    uint64_t first = 0;
+    for (const TensorView& view : views_) {
+      if (element - first < view.count) {
+        const size_t size = encoded_bytes(storage_, 1);
+        const auto at = static_cast<size_t>(static_cast<std::byte*>(view.data) - bytes_.data());
+        return write(at / size + element - first, value);
+      }
+      first += view.count;
+    }
+  }
+
+  uint64_t blocks() const { return blocks_; }
+  uint64_t elements() const { return elements_; }
+  const Array<std::byte>& bytes() const { return bytes_; }
+
+ private:
+  void write(uint64_t word, float value) {
+    if (storage_ == Encoding::kFloat32) {
+      memcpy(bytes_.data() + word * 4, &value, 4);
+      return;
+    }
+    const uint16_t half = storage_ == Encoding::kBfloat16 ? to_bfloat16(value) : to_float16(value);
+    memcpy(bytes_.data() + word * 2, &half, 2);
+  }
+  void bind() {
+    const size_t size = encoded_bytes(storage_, 1);
+    uint64_t word = layout_ == Layout::kOdd ? 1 : 0;
+    for (const uint64_t count : counts_) {
+      views_.push_back({bytes_.data() + word * size, count, blocks_});
+      blocks_ += (count + granularity_ - 1) / granularity_;
+      elements_ += count;
+      word += layout_ == Layout::kOdd ? count + 3 : (count + 7) / 8 * 8 + 8;
+    }
+  }
+
+  std::vector<uint64_t> counts_;
+  uint32_t granularity_;
+  Encoding storage_;
+  Layout layout_;
+  Array<std::byte> bytes_;
+  std::vector<TensorView> views_;
+  uint64_t blocks_ = 0;
+  uint64_t elements_ = 0;
+};
+
+inline constexpr Encoding kStorages[] = {Encoding::kFloat32, Encoding::kBfloat16,
+                                         Encoding::kFloat16};
+inline constexpr Encoding kEncodings[] = {Encoding::kFloat32, Encoding::kBfloat16,
+                                          Encoding::kFloat16, Encoding::kInt8, Encoding::kInt4};
+
+// More tensors, and with most granularities more short blocks, than a launch holds.
+inline std::vector<uint64_t> many_counts() {
+  std::vector<uint64_t> counts = {0, 1, 63, 64, 65, 0, 127, 128, 1000, 1, 1, 7, 4096, 100, 99, 0};
+  for (uint64_t i = 0; i < 600; ++i) counts.push_back(i * 61 % 150);
+  return counts;
+}
 
 // Bitwise: NaNs and signs of zero count.
 template <typename One, typename Other>

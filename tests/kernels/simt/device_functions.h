@@ -1,5 +1,5 @@
-// Barriers, shuffles, votes and bit counts on the executor. What is missing here is missing in the
-// kernels so far.
+// Barriers, shuffles, votes, sums and bit counts on the executor. What is missing here is missing
+// in the kernels so far.
 #pragma once
 
 #include <bit>
@@ -78,6 +78,12 @@ inline int __any_sync(unsigned mask, int predicate,
 inline int __all_sync(unsigned mask, int predicate,
                       const simt::Place& place = simt::Place::here()) {
   return simt::vote(mask, predicate == 0, place) == 0 ? 1 : 0;
+}
+
+inline unsigned __reduce_add_sync(unsigned mask, unsigned value,
+                                  const simt::Place& place = simt::Place::here()) {
+  return static_cast<unsigned>(
+      simt::meet({simt::Operation::kSum, mask, value, 0, place.file, place.line}));
 }
 
 template <typename T>

@@ -49,19 +49,19 @@ void run(const Dim3& grid, const Dim3& block, size_t shared_bytes,
 std::string take_failure();
 
 // For device_functions.h; only inside a kernel.
-enum class Operation : uint8_t { kBarrier, kSyncWarp, kVote, kShuffle };
+enum class Operation : uint8_t { kBarrier, kSyncWarp, kVote, kSum, kShuffle };
 
 struct Meeting {
   Operation operation;
   uint32_t mask;    // lanes that take part; of no meaning at a barrier
-  uint64_t value;   // what the thread brings: predicate, or the bits to shuffle
+  uint64_t value;   // what the thread brings: predicate, addend, or the bits to shuffle
   uint32_t source;  // of a shuffle: the lane to read
   const char* file;
   int line;
 };
 
 // Waits for the others. Barrier: the number of true predicates. Vote: the lanes with a true
-// predicate. Shuffle: the source's value.
+// predicate. Sum: of all values. Shuffle: the source's value.
 uint64_t meet(const Meeting& meeting);
 uint32_t current_lane();
 [[noreturn]] void misuse(const std::string& what);

@@ -159,6 +159,19 @@ TEST(Simt, VotesOfPartsOfAWarp) {
   EXPECT_EQ(all[7], 1);
 }
 
+TEST(Simt, SumsOfPartsOfAWarp) {
+  unsigned sums[64] = {};
+  EXPECT_EQ(run(1, 64,
+                [&] {
+                  const unsigned i = threadIdx.x, lane = i % 32;
+                  sums[i] = __reduce_add_sync(lane < 8 ? 0xFFU : 0xFFFFFF00U, i - 1);
+                }),
+            "");
+  EXPECT_EQ(sums[7], 20U);
+  EXPECT_EQ(sums[8], 444U);
+  EXPECT_EQ(sums[32], 276U);
+}
+
 TEST(Simt, Atomics) {
   unsigned sum = 0, bits = 0, keep = ~0U, least = 99, wins = 0, owner = 0;
   int most = -1;

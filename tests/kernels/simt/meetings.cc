@@ -14,6 +14,8 @@ const char* name_of(Operation operation) {
       return "__syncwarp";
     case Operation::kVote:
       return "a vote";
+    case Operation::kSum:
+      return "a sum";
     case Operation::kShuffle:
       return "a shuffle";
   }
@@ -71,15 +73,16 @@ bool Block::complete_barrier() {
 bool Block::complete_warp(uint32_t number) {
   const Meeting meeting = threads_[number].meeting;
   const uint32_t first = number / kWarp * kWarp;
-  uint64_t votes = 0;
+  uint64_t votes = 0, sum = 0;
   for (uint32_t lane = 0; lane < kWarp; ++lane) {
     if ((meeting.mask >> lane & 1) == 0) continue;
     if (!joins(first + lane, meeting)) return false;
+    sum += threads_[first + lane].meeting.value;
     if (threads_[first + lane].meeting.value != 0) votes |= 1ULL << lane;
   }
   for (uint32_t lane = 0; lane < kWarp; ++lane) {
     if ((meeting.mask >> lane & 1) == 0) continue;
-    threads_[first + lane].result = votes;
+    threads_[first + lane].result = meeting.operation == Operation::kSum ? sum : votes;
     threads_[first + lane].state = Thread::State::kRunning;
   }
   if (meeting.operation == Operation::kShuffle) shuffle(first, meeting.mask);

@@ -1,0 +1,65 @@
+// The scores of a tile: a row of 64 elements to four lanes, as in rows.h.
+#pragma once
+
+#include "kernels/cuda/rows.h"
+#include "kernels/cuda/top_change.h"
+
+namespace asyncmesh::kernels::selection {
+
+using device::kLaneValues;
+
+// 16 values of a flat array, for the elements that `present` names.
+__device__ inline void gather_flat(const float* array, uint64_t first, uint32_t lane,
+                                   uint32_t present, float (&values)[kLaneValues]) {
+  if (present == device::kAllPresent && device::quads_aligned(array + first)) {
+    ASYNCMESH_UNROLLED
+    for (uint32_t k = 0; k < kLaneValues / 4; ++k) {
+      const auto quad = device::read<4>(array, first + device::lane_offset(lane, 4 * k));
+      for (uint32_t j = 0; j < 4; ++j) values[4 * k + j] = quad.at[j];
+    }
+    return;
+  }
+  ASYNCMESH_UNROLLED
+  for (uint32_t i = 0; i < kLaneValues; ++i) {
+    values[i] = (present >> i & 1) != 0 ? array[first + device::lane_offset(lane, i)] : 0;
+  }
+}
+
+// The thread's scores of tile `tile` of the launch; returns which there are.
+__device__ inline uint32_t tile_scores(const device::TableSource& source, const Scores& from,
+                                       uint64_t tile, uint32_t (&scores)[kLaneValues]) {
+  const uint32_t lane = threadIdx.x % device::kRowLanes;
+  const uint64_t first = source.begin() + tile * kTile + threadIdx.x / device::kRowLanes * kScaled;
+  float w[kLaneValues], reference[kLaneValues], weight[kLaneValues];
+  const uint32_t present = device::gather(source, first, lane, w);
+  gather_flat(from.reference, first, lane, present, reference);
+  if (from.weight != nullptr) {
+    gather_flat(from.weight, first, lane, present, weight);
+  } else {
+    ASYNCMESH_UNROLLED
+    for (uint32_t i = 0; i < kLaneValues; ++i) weight[i] = 1;
+  }
+  ASYNCMESH_UNROLLED
+  for (uint32_t i = 0; i < kLaneValues; ++i) scores[i] = score_of(w[i], reference[i], weight[i]);
+  return present;
+}
+
+__device__ inline uint64_t tiles_of(const TableLaunch& table) {
+  return (table.end_element - table.begin_element + kTile - 1) / kTile;
+}
+
+// Inclusive over the threads of a group. `warps` is shared, one per warp.
+__device__ inline Pair inclusive_scan(Pair value, Pair* warps) {
+  const uint32_t lane = threadIdx.x % kWarp;
+  for (uint32_t step = 1; step < kWarp; step *= 2) {
+    const Pair before = __shfl_up_sync(device::kAllLanes, value, step);
+    if (lane >= step) value += before;
+  }
+  if (lane == kWarp - 1) warps[threadIdx.x / kWarp] = value;
+  __syncthreads();
+  for (uint32_t warp = 0; warp < threadIdx.x / kWarp; ++warp) value += warps[warp];
+  __syncthreads();
+  return value;
+}
+
+}  // namespace asyncmesh::kernels::selection
