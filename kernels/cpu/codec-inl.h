@@ -10,11 +10,11 @@
 //   decode_run, encode_run        any number of values
 //
 // Included once per target, from sources that use hwy/foreach_target.h.
-#if defined(ASYNCMESH_KERNELS_CPU_CODEC_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef ASYNCMESH_KERNELS_CPU_CODEC_INL_H_
-#undef ASYNCMESH_KERNELS_CPU_CODEC_INL_H_
+#if defined(ASYNCMESH_KERNELS_CPU_CODEC_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ASYNCMESH_KERNELS_CPU_CODEC_INL_H
+#undef ASYNCMESH_KERNELS_CPU_CODEC_INL_H
 #else
-#define ASYNCMESH_KERNELS_CPU_CODEC_INL_H_
+#define ASYNCMESH_KERNELS_CPU_CODEC_INL_H
 #endif
 
 #include <hwy/highway.h>

@@ -5,11 +5,11 @@
 //   dequantise_run   any range of an encoded run that starts at a multiple of kScaled
 //
 // Included once per target, as codec-inl.h.
-#if defined(ASYNCMESH_KERNELS_CPU_QUANTISE_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef ASYNCMESH_KERNELS_CPU_QUANTISE_INL_H_
-#undef ASYNCMESH_KERNELS_CPU_QUANTISE_INL_H_
+#if defined(ASYNCMESH_KERNELS_CPU_QUANTISE_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ASYNCMESH_KERNELS_CPU_QUANTISE_INL_H
+#undef ASYNCMESH_KERNELS_CPU_QUANTISE_INL_H
 #else
-#define ASYNCMESH_KERNELS_CPU_QUANTISE_INL_H_
+#define ASYNCMESH_KERNELS_CPU_QUANTISE_INL_H
 #endif
 
 #include <hwy/highway.h>

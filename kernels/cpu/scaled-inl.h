@@ -1,11 +1,11 @@
 // Groups of int8 and int4 codes with their scales, and back.
 //
 // Included once per target, as codec-inl.h.
-#if defined(ASYNCMESH_KERNELS_CPU_SCALED_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef ASYNCMESH_KERNELS_CPU_SCALED_INL_H_
-#undef ASYNCMESH_KERNELS_CPU_SCALED_INL_H_
+#if defined(ASYNCMESH_KERNELS_CPU_SCALED_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ASYNCMESH_KERNELS_CPU_SCALED_INL_H
+#undef ASYNCMESH_KERNELS_CPU_SCALED_INL_H
 #else
-#define ASYNCMESH_KERNELS_CPU_SCALED_INL_H_
+#define ASYNCMESH_KERNELS_CPU_SCALED_INL_H
 #endif
 
 #include <hwy/highway.h>
@@ -48,7 +48,6 @@ template <Encoding kEncoding>
 HWY_INLINE bool scales_of_group(const int32_t* largest, std::byte* scales, float* factors) {
   const RowTag d;
   const RowIntTag di;
-  constexpr auto kInteger = [](float value) { return __builtin_bit_cast(int32_t, value); };
   const auto limit = hn::Set(d, static_cast<float>(code_limit(kEncoding)));
   const auto nan = hn::Set(di, static_cast<int32_t>(kNotFiniteScale));
   bool finite = true;
@@ -56,9 +55,11 @@ HWY_INLINE bool scales_of_group(const int32_t* largest, std::byte* scales, float
     hn::VFromD<RowIntTag> a, b, c, e;
     hn::LoadInterleaved4(di, largest + 4 * row, a, b, c, e);
     const auto found = hn::Max(hn::Max(a, b), hn::Max(c, e));
-    const auto some = hn::Gt(found, hn::Set(di, kInteger(kSmallestScaled) - 1));
+    const auto some =
+        hn::Gt(found, hn::Set(di, static_cast<int32_t>(bits_of(kSmallestScaled)) - 1));
     const auto infinite = hn::Gt(found, hn::Set(di, static_cast<int32_t>(kInfinityBits) - 1));
-    const auto most = hn::BitCast(d, hn::Min(found, hn::Set(di, kInteger(kLargestScaled))));
+    const auto most =
+        hn::BitCast(d, hn::Min(found, hn::Set(di, static_cast<int32_t>(bits_of(kLargestScaled)))));
     const auto scale = hn::IfThenElseZero(some, hn::BitCast(di, hn::Div(most, limit)));
     const auto factor = hn::IfThenElseZero(hn::RebindMask(d, some), hn::Div(limit, most));
     store_bytes(di, hn::IfThenElse(infinite, nan, scale), scales + row * sizeof(float));
@@ -151,7 +152,7 @@ HWY_INLINE void store_codes(const Codes& codes, std::byte* out) {
   }
 }
 
-// Codes of a row whose values are finite; of others nothing of use.
+// Codes of a row whose values are finite.
 template <Encoding kEncoding, bool kStochastic>
 HWY_INLINE void codes_of_row(const float* values, float factor, uint64_t seed, uint64_t first,
                              std::byte* out) {
@@ -193,9 +194,11 @@ HWY_INLINE void scaled_group(const float* values, size_t count, uint64_t seed, u
   }
   const bool finite = scales_of_group<kEncoding>(largest, out, factors);
   const auto encode = [&](const float* row_values, size_t row, std::byte* to) HWY_ATTR {
+    if (HWY_UNLIKELY(!finite) && Float32::bits1(out + row * sizeof(float)) == kNotFiniteScale) {
+      __builtin_memset(to, kOnes, kRowBytes);
+      return;
+    }
     codes_of_row<kEncoding, kStochastic>(row_values, factors[row], seed, first + row * kScaled, to);
-    if (HWY_LIKELY(finite) || Float32::bits1(out + row * sizeof(float)) != kNotFiniteScale) return;
-    __builtin_memset(to, kOnes, kRowBytes);
   };
   std::byte* const codes = out + kScaleBytes;
   for (size_t row = 0; row < whole; ++row) {

@@ -1,11 +1,11 @@
 // Rows of kScaled values, their random bits, and stochastic rounding to 16-bit words.
 //
 // Included once per target, as codec-inl.h.
-#if defined(ASYNCMESH_KERNELS_CPU_STOCHASTIC_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef ASYNCMESH_KERNELS_CPU_STOCHASTIC_INL_H_
-#undef ASYNCMESH_KERNELS_CPU_STOCHASTIC_INL_H_
+#if defined(ASYNCMESH_KERNELS_CPU_STOCHASTIC_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ASYNCMESH_KERNELS_CPU_STOCHASTIC_INL_H
+#undef ASYNCMESH_KERNELS_CPU_STOCHASTIC_INL_H
 #else
-#define ASYNCMESH_KERNELS_CPU_STOCHASTIC_INL_H_
+#define ASYNCMESH_KERNELS_CPU_STOCHASTIC_INL_H
 #endif
 
 #include <hwy/highway.h>
@@ -33,7 +33,7 @@ inline constexpr size_t kRowVectors = kScaled / kRowLanes;
 inline constexpr size_t kRows = kGroup / kScaled;
 
 // To int32, of values that fit: Highway's own conversions spend four operations on those that do
-// not.
+// not. Of others nothing of use; `truncated` takes no negative ones.
 HWY_INLINE hn::VFromD<RowIntTag> nearest(RowVector v) {
 #if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX3
   return hn::VFromD<RowIntTag>{_mm512_cvtps_epi32(v.raw)};
@@ -49,7 +49,9 @@ HWY_INLINE hn::VFromD<RowIntTag> truncated(RowVector v) {
 #elif HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
   return hn::VFromD<RowIntTag>{_mm256_cvttps_epi32(v.raw)};
 #else
-  return hn::ConvertTo(RowIntTag(), v);
+  const RowIntTag di;
+  const auto most = hn::Set(di, static_cast<int32_t>(bits_of(0x1p30F)));
+  return hn::ConvertTo(di, hn::BitCast(RowTag(), hn::Min(hn::BitCast(di, v), most)));
 #endif
 }
 
