@@ -1,5 +1,6 @@
 find_package(benchmark REQUIRED)
-add_executable(kernel_benchmark kernel_benchmark.cc kernel_bench_limit.cc kernel_bench_dense.cc kernel_bench_subset.cc)
+add_executable(kernel_benchmark kernel_benchmark.cc kernel_bench_limit.cc kernel_bench_dense.cc kernel_bench_selection.cc
+               kernel_bench_subset.cc)
 target_link_libraries(kernel_benchmark PRIVATE asyncmesh_flags asyncmesh_kernels benchmark::benchmark)
 if(ASYNCMESH_BUILD_TESTS)
   # One of each kernel; the figures of so short a run mean nothing.
