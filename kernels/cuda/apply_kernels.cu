@@ -21,9 +21,8 @@ struct ApplyBody {
   const uint64_t* visited;  // null unless kEma
 
   __device__ bool aligned(const LaunchPlace& place) const {
-    const LaunchTensor& tensor = *place.tensor;
-    return device::aligned(tensor.data, place, storage) &&
-           (tensor.other == nullptr || device::aligned(tensor.other, place, mirror_storage)) &&
+    return device::aligned(place.data, place, storage) &&
+           (place.other == nullptr || device::aligned(place.other, place, mirror_storage)) &&
            (ema == nullptr || device::quads_aligned(ema + place.element)) &&
            device::quads_aligned(snapshot) && device::quads_aligned(mean) &&
            device::quads_aligned(own, encoding);
@@ -31,7 +30,8 @@ struct ApplyBody {
 
   template <int N>
   __device__ void run(const LaunchPlace& place, uint64_t position) {
-    const device::Raw<N> stored = device::read_raw<N>(place.tensor->data, place.offset, storage);
+    const device::Raw<N> stored =
+        device::read_raw<N>(device::in_global(place.data), place.offset, storage);
     const Values<N> before = device::read<N>(snapshot, position);
     Values<N> next = device::read<N>(mean, position);
     device::Raw<N> sent = {};
@@ -49,9 +49,9 @@ struct ApplyBody {
     }
     for (int j = 0; j < N; ++j) correct(again, w.at[j] - before.at[j], e.at[j], next.at[j]);
     if (ema != nullptr) device::write<N>(ema, place.element, e);
-    device::write<N>(place.tensor->data, place.offset, storage, next);
-    if (place.tensor->other == nullptr) return;
-    device::write<N>(place.tensor->other, place.offset, mirror_storage, next);
+    device::write<N>(device::in_global(place.data), place.offset, storage, next);
+    if (place.other == nullptr) return;
+    device::write<N>(device::in_global(place.other), place.offset, mirror_storage, next);
   }
 
   __device__ void correct(bool again, float drift, float& e, float& next) const {
@@ -64,7 +64,7 @@ struct ApplyBody {
   }
 };
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kFewGroups)
     apply_kernel(const __grid_constant__ SubsetLaunch launch,
                  const __grid_constant__ ApplyBody body) {
   ApplyBody copy = body;

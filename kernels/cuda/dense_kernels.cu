@@ -86,12 +86,12 @@ struct TableEmaBody {
   float* average;
 
   __device__ bool aligned(const LaunchPlace& place) const {
-    return device::aligned(place.tensor->data, place, storage) &&
+    return device::aligned(device::in_global(place.data), place, storage) &&
            device::quads_aligned(average + place.element);
   }
   template <int N>
   __device__ void run(const LaunchPlace& place, uint64_t element) {
-    const Raw<N> raw = device::read_raw<N>(place.tensor->data, place.offset, storage);
+    const Raw<N> raw = device::read_raw<N>(device::in_global(place.data), place.offset, storage);
     Values<N> next = device::read<N>(average, element);
     const Values<N> w = device::decode<N>(raw, storage);
     for (int j = 0; j < N; ++j) next.at[j] = averaged_element(factors, next.at[j], w.at[j]);

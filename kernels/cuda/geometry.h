@@ -7,6 +7,9 @@ namespace asyncmesh::kernels {
 
 inline constexpr uint32_t kThreads = 256;
 inline constexpr uint32_t kWarp = 32;
+// For __launch_bounds__ of kernels that the compiler would otherwise rather spill than give more
+// than 64 registers.
+inline constexpr uint32_t kFewGroups = 2;
 inline constexpr uint32_t kGroupValues = 4096;  // that a thread block takes at a time: 16 a thread
 
 // Thread blocks for `items` pieces of work of which one thread block takes `per_group` at a time:

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cuda/words.h"
 #include "kernels/scaled.h"
 #include "kernels/wire.h"
 
@@ -56,11 +57,11 @@ __device__ inline void* at_value(void* array, uint64_t i, Encoding storage) {
 }
 
 __device__ inline Raw<4> read_16_bytes(const std::byte* bytes) {
-  const uint4 words = *reinterpret_cast<const uint4*>(bytes);
+  const uint4 words = load_16_bytes(bytes);
   return {{words.x, words.y, words.z, words.w}};
 }
 __device__ inline Raw<4> read_8_bytes(const std::byte* bytes) {
-  const uint2 words = *reinterpret_cast<const uint2*>(bytes);
+  const uint2 words = load_8_bytes(bytes);
   return {{words.x, words.y, 0, 0}};
 }
 
@@ -132,7 +133,7 @@ __device__ void write_halves(void* array, uint64_t i, const uint32_t* halves) {
     uint2 pair;
     pair.x = halves[0] | halves[1] << 16;
     pair.y = halves[2] | halves[3] << 16;
-    *reinterpret_cast<uint2*>(words) = pair;
+    store_8_bytes(words, pair);
   } else {
     *words = static_cast<uint16_t>(halves[0]);
   }
@@ -149,7 +150,7 @@ __device__ void write(void* array, uint64_t i, Encoding storage, const Values<N>
       words.y = bits_of(values.at[1]);
       words.z = bits_of(values.at[2]);
       words.w = bits_of(values.at[3]);
-      *reinterpret_cast<uint4*>(floats) = words;
+      store_16_bytes(floats, words);
     } else {
       *floats = values.at[0];
     }

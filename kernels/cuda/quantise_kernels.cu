@@ -20,7 +20,7 @@ class RunSource {
   __device__ uint64_t end() const { return run_.tensor.count; }
   __device__ const Run& table() const { return run_; }
   __device__ LaunchPlace find(uint64_t position) const {
-    return {&run_.tensor, position, position, 0, run_.tensor.count - position};
+    return {run_.tensor.data, nullptr, position, position, 0, run_.tensor.count - position};
   }
 
  private:
@@ -70,7 +70,7 @@ void cuda_quantise(const float* values, uint64_t count, const Wire& wire, uint64
 void cuda_dequantise(const std::byte* values, uint64_t count, Encoding encoding, float* out,
                      const Execution& on) {
   if (count == 0) return;
-  const Run run = {Encoding::kFloat32, {nullptr, nullptr, count, 0, 0}};
+  const Run run = {Encoding::kFloat32, {out, nullptr, count, 0, 0}};
   launch_kernel(dequantise_kernel, groups_for(count, kGroupValues), kThreads, 0, on.stream, run,
                 DequantiseBody{values, encoding, out});
 }

@@ -73,7 +73,7 @@ class Walk {
   __device__ Walk(const Source& source, uint64_t position, const LaunchPlace& place)
       : source_(source), place_(place), position_(position) {}
 
-  // Its tensor is null where this launch does not have the value.
+  // Its data is null where this launch does not have the value.
   __device__ const LaunchPlace& to(uint64_t position) {
     const uint64_t distance = position - position_;
     if (distance < place_.run) {
@@ -104,12 +104,12 @@ __device__ uint32_t gather(const Source& source, uint64_t position, uint32_t lan
   for (uint32_t i = 0; i < kLaneValues; ++i) values[i] = 0;
   const Encoding storage = source.table().storage;
   const LaunchPlace whole = find_row(source, position);
-  if (whole.run >= kScaled && whole.tensor == nullptr) return 0;
-  if (whole.run >= kScaled && aligned(whole.tensor->data, whole, storage)) {
+  if (whole.run >= kScaled && whole.data == nullptr) return 0;
+  if (whole.run >= kScaled && aligned(in_global(whole.data), whole, storage)) {
     Raw<4> raw[kLaneValues / 4];
     ASYNCMESH_UNROLLED
     for (uint32_t k = 0; k < kLaneValues / 4; ++k) {
-      raw[k] = read_raw<4>(whole.tensor->data, whole.offset + lane_offset(lane, 4 * k), storage);
+      raw[k] = read_raw<4>(in_global(whole.data), whole.offset + lane_offset(lane, 4 * k), storage);
     }
     ASYNCMESH_UNROLLED
     for (uint32_t k = 0; k < kLaneValues / 4; ++k) {
@@ -123,8 +123,8 @@ __device__ uint32_t gather(const Source& source, uint64_t position, uint32_t lan
   ASYNCMESH_ROLLED
   for (uint32_t i = 0; i < kLaneValues; ++i) {
     const LaunchPlace& place = walk.to(position + lane_offset(lane, i));
-    if (place.tensor == nullptr) continue;
-    const float value = read<1>(place.tensor->data, place.offset, storage).at[0];
+    if (place.data == nullptr) continue;
+    const float value = read<1>(in_global(place.data), place.offset, storage).at[0];
     present |= 1U << i;
     ASYNCMESH_UNROLLED
     for (uint32_t j = 0; j < kLaneValues; ++j) values[j] = i == j ? value : values[j];
@@ -137,7 +137,7 @@ __device__ uint32_t gather(const Source& source, uint64_t position, uint32_t lan
 template <typename Source, typename Body>
 __device__ void visit_row(const Source& source, uint64_t row, uint32_t lane, Body& body) {
   const LaunchPlace whole = find_row(source, row * kScaled);
-  if (whole.run >= kScaled && whole.tensor == nullptr) return;
+  if (whole.run >= kScaled && whole.data == nullptr) return;
   if (whole.run >= kScaled && body.aligned(whole)) {
     ASYNCMESH_UNROLLED
     for (uint32_t k = 0; k < kLaneValues / 4; ++k) {
@@ -154,7 +154,7 @@ __device__ void visit_row(const Source& source, uint64_t row, uint32_t lane, Bod
   for (uint32_t i = 0; i < kLaneValues; ++i) {
     const uint64_t position = row * kScaled + lane_offset(lane, i);
     const LaunchPlace& place = walk.to(position);
-    if (place.tensor != nullptr) body.template run<1>(place, position);
+    if (place.data != nullptr) body.template run<1>(place, position);
   }
 }
 

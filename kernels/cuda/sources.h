@@ -61,7 +61,8 @@ class TableSource {
     const uint32_t found =
         last_not_above(table_.size, element, [&](uint32_t i) { return tensors_[i].first_element; });
     LaunchPlace place = {};
-    place.tensor = tensors_ + found;
+    place.data = tensors_[found].data;
+    place.other = tensors_[found].other;
     place.offset = element - tensors_[found].first_element;
     place.element = element;
     place.run = tensors_[found].count - place.offset;

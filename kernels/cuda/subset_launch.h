@@ -21,12 +21,23 @@ struct LaunchTail {
 
 // A value within a launch, and what follows it.
 struct LaunchPlace {
-  const LaunchTensor* tensor;  // null: not in this launch
-  uint64_t offset;             // within the tensor
-  uint64_t element;            // within the table
-  uint64_t block;              // subsets only
-  uint64_t run;                // values from here on that follow each other in memory, at least 1
+  void* data;        // of its tensor; null: not in this launch
+  void* other;       // of the same tensor of the second table, or null
+  uint64_t offset;   // within the tensor
+  uint64_t element;  // within the table
+  uint64_t block;    // subsets only
+  uint64_t run;      // values from here on that follow each other in memory, at least 1
 };
+
+// The upper half of a product.
+ASYNCMESH_INLINE uint64_t high_product(uint64_t a, uint64_t b) {
+#ifdef __CUDA_ARCH__
+  return __umul64hi(a, b);
+#else
+  __extension__ typedef unsigned __int128 Wide;
+  return static_cast<uint64_t>(static_cast<Wide>(a) * b >> 64);
+#endif
+}
 
 struct SubsetLaunch {
   static constexpr uint32_t kMaxTails = 256;
@@ -35,13 +46,14 @@ struct SubsetLaunch {
       : permutation(subset.key, subset.blocks),
         parts(subset.parts),
         part(subset.part),
-        granularity(subset.granularity) {
-    while ((granularity >> shift) > 1) ++shift;
-    if ((granularity & (granularity - 1)) != 0) shift = 0;
-  }
+        granularity(subset.granularity),
+        reciprocal(UINT64_MAX / subset.granularity) {}
 
+  // How many blocks so many elements are: a division, which devices have no instruction for. The
+  // product of the reciprocal is at most one below.
   ASYNCMESH_INLINE uint64_t blocks_in(uint64_t elements) const noexcept {
-    return shift != 0 ? elements >> shift : granularity == 1 ? elements : elements / granularity;
+    const uint64_t blocks = high_product(elements, reciprocal);
+    return elements - blocks * granularity >= granularity ? blocks + 1 : blocks;
   }
   // The packed offset of a block of the range.
   ASYNCMESH_INLINE uint64_t packed(uint64_t index, uint64_t missing) const noexcept {
@@ -78,7 +90,8 @@ struct SubsetLaunch {
     const uint32_t found = last_not_above(table.size, place.block,
                                           [&](uint32_t i) { return by_tensors[i].first_block; });
     const LaunchTensor& tensor = by_tensors[found];
-    place.tensor = &tensor;
+    place.data = tensor.data;
+    place.other = tensor.other;
     place.offset = (place.block - tensor.first_block) * granularity + within;
     place.element = tensor.first_element + place.offset;
     const uint64_t left = tensor.count - place.offset;
@@ -90,7 +103,7 @@ struct SubsetLaunch {
   uint32_t parts;
   uint32_t part;
   uint32_t granularity;
-  uint32_t shift = 0;  // granularity is 1 << shift; 0: 1, or no power of two
+  uint64_t reciprocal;  // 2^64 / granularity, rounded down
   uint32_t tail_count = 0;
   uint64_t begin_index = 0, end_index = 0;        // blocks of the subset
   uint64_t begin_position = 0, end_position = 0;  // values of the packed subset

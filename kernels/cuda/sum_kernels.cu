@@ -55,13 +55,14 @@ struct CompareBody {
   double sums[kResults];
 
   __device__ bool aligned(const LaunchPlace& place) const {
-    return device::aligned(place.tensor->data, place, storage) &&
-           device::aligned(place.tensor->other, place, other_storage);
+    return device::aligned(device::in_global(place.data), place, storage) &&
+           device::aligned(device::in_global(place.other), place, other_storage);
   }
   template <int N>
   __device__ void run(const LaunchPlace& place, uint64_t) {
-    const auto raw = device::read_raw<N>(place.tensor->data, place.offset, storage);
-    const auto other = device::read_raw<N>(place.tensor->other, place.offset, other_storage);
+    const auto raw = device::read_raw<N>(device::in_global(place.data), place.offset, storage);
+    const auto other =
+        device::read_raw<N>(device::in_global(place.other), place.offset, other_storage);
     const Values<N> first = device::decode<N>(raw, storage);
     const Values<N> second = device::decode<N>(other, other_storage);
     for (int j = 0; j < N; ++j) {
@@ -74,7 +75,7 @@ struct CompareBody {
   }
 };
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kFewGroups)
     compare_kernel(const __grid_constant__ TableLaunch table, double* sums) {
   const uint64_t rows = table.end_element / kScaled - table.begin_element / kScaled + 1;
   if (uint64_t{blockIdx.x} * device::kRowsPerGroup >= rows) return;  // the whole group

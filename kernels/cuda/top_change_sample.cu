@@ -16,7 +16,7 @@ __global__ void __launch_bounds__(kThreads)
   const uint64_t element = sampled_element(elements, i);
   if (element < source.begin() || element >= source.end()) return;
   const LaunchPlace place = source.find(element);
-  const float w = device::read<1>(place.tensor->data, place.offset, table.storage).at[0];
+  const float w = device::read<1>(device::in_global(place.data), place.offset, table.storage).at[0];
   sample[i] =
       score_of(w, from.reference[element], from.weight != nullptr ? from.weight[element] : 1);
 }

@@ -14,12 +14,12 @@ struct UnpackBody {
   const std::byte* encoded;
 
   __device__ bool aligned(const LaunchPlace& place) const {
-    return device::aligned(place.tensor->data, place, storage) &&
+    return device::aligned(device::in_global(place.data), place, storage) &&
            device::quads_aligned(encoded, encoding);
   }
   template <int N>
   __device__ void run(const LaunchPlace& place, uint64_t position) {
-    device::write<N>(place.tensor->data, place.offset, storage,
+    device::write<N>(device::in_global(place.data), place.offset, storage,
                      device::read<N>(encoded, position, encoding));
   }
 };
@@ -34,9 +34,9 @@ struct AccumulateBody {
   template <int N>
   __device__ void run(const LaunchPlace& place, uint64_t position) {
     const Values<1> value = device::read<1>(encoded, position, encoding);
-    Values<1> w = device::read<1>(place.tensor->data, place.offset, storage);
+    Values<1> w = device::read<1>(device::in_global(place.data), place.offset, storage);
     w.at[0] += weight * value.at[0];
-    device::write<1>(place.tensor->data, place.offset, storage, w);
+    device::write<1>(device::in_global(place.data), place.offset, storage, w);
   }
 };
 

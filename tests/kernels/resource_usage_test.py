@@ -4,6 +4,7 @@
     resource_usage_test.py COMPILE_COMMANDS SOURCE_DIR    compiles each .cu file as the build does, with ptxas -v
     resource_usage_test.py --self-test
 """
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -15,18 +16,22 @@ import tempfile
 
 ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(\w+)'")
 FRAME = re.compile(r'(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads')
+# What a kernel keeps on a stack around calls is in no frame.
+STACK = re.compile(r'Used \d+ registers.* (\d+) bytes cumulative stack size')
 
 
 def usage_of(output):
     """{(kernel, architecture): (stack, spill stores, spill loads)}; None where ptxas says nothing about an entry."""
-    found, entry = {}, None
+    found, entry, last = {}, None, None
     for line in output.splitlines():
         if match := ENTRY.search(line):
-            entry = match.groups()
+            entry = last = match.groups()
             found[entry] = None
         elif (match := FRAME.search(line)) and entry:
             found[entry] = tuple(map(int, match.groups()))
             entry = None
+        elif (match := STACK.search(line)) and found.get(last):
+            found[last] = (int(match[1]), *found[last][1:])
     return found
 
 
@@ -57,13 +62,15 @@ def self_test():
     text = ("ptxas info    : Compiling entry function 'a' for 'sm_80'\nptxas info    : Function properties for a\n"
             "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
             "ptxas info    : Compiling entry function 'b' for 'sm_80'\n    16 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads\n"
-            "ptxas info    : Compiling entry function 'c' for 'sm_80'\n")
-    assert usage_of(text) == {('a', 'sm_80'): (0, 0, 0), ('b', 'sm_80'): (16, 8, 4), ('c', 'sm_80'): None}
+            "ptxas info    : Compiling entry function 'c' for 'sm_80'\n"
+            "ptxas info    : Compiling entry function 'd' for 'sm_80'\n    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+            "ptxas info    : Used 64 registers, used 1 barriers, 8 bytes cumulative stack size, 22528 bytes smem\n")
+    assert usage_of(text) == {('a', 'sm_80'): (0, 0, 0), ('b', 'sm_80'): (16, 8, 4), ('c', 'sm_80'): None, ('d', 'sm_80'): (8, 0, 0)}
     with tempfile.NamedTemporaryFile('w', suffix='.cu') as source:
-        source.write('__global__ void a();\n__global__ void b();\n__global__ void c();\n__global__ void d();\n')
+        source.write('__global__ void a();\n__global__ void b();\n__global__ void c();\n__global__ void d();\n__global__ void e();\n')
         source.flush()
         entry = {'file': source.name, 'command': 'nvcc --generate-code=arch=compute_80,code=[sm_80]'}
-        assert len(list(complaints(entry, text))) == 3
+        assert len(list(complaints(entry, text))) == 4
 
 
 def main():
@@ -73,7 +80,9 @@ def main():
     with open(sys.argv[1], encoding='utf-8') as file:
         entries = [entry for entry in json.load(file) if entry['file'].endswith('.cu') and '--generate-code' in entry['command']]
     assert {entry['file'] for entry in entries} == set(map(str, pathlib.Path(kernels).glob('*.cu'))), 'not every .cu file is built'
-    wrong = [text for entry in entries for text in complaints(entry, compile_with_usage(entry))]
+    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        outputs = list(pool.map(compile_with_usage, entries))
+    wrong = [text for entry, output in zip(entries, outputs) for text in complaints(entry, output)]
     assert not wrong, '\n'.join(wrong)
     print(f'{len(entries)} files: no spills, no local memory')
 

@@ -30,12 +30,12 @@ TEST_P(SubsetLaunchesOf, EveryValueIsFoundByOneLaunchOnly) {
     end = launch.end_position;
     for (uint64_t i = launch.begin_position; i < launch.end_position; ++i) {
       const LaunchPlace place = launch.find(launch.table.tensors, launch.tails, i);
-      if (place.tensor == nullptr) continue;
+      if (place.data == nullptr) continue;
       ++found[i];
       ASSERT_EQ(place.element, elements[i].flat);
       ASSERT_EQ(place.offset, elements[i].index);
       ASSERT_EQ(place.block, elements[i].block);
-      ASSERT_EQ(place.tensor->data, table.views()[elements[i].tensor].data);
+      ASSERT_EQ(place.data, table.views()[elements[i].tensor].data);
     }
   }
   EXPECT_EQ(end, elements.size());
@@ -54,9 +54,9 @@ TEST_P(SubsetLaunchesOf, RunsAreOfOnePiece) {
       ASSERT_LE(i + first.run, launch.end_position);
       for (uint64_t j = 1; j < first.run; ++j) {
         const LaunchPlace next = launch.find(launch.table.tensors, launch.tails, i + j);
-        ASSERT_EQ(next.tensor, first.tensor);
+        ASSERT_EQ(next.data, first.data);
         ASSERT_EQ(next.run, first.run - j);
-        if (next.tensor == nullptr) continue;
+        if (next.data == nullptr) continue;
         ASSERT_EQ(next.element, first.element + j);
       }
       i += first.run;
