@@ -37,10 +37,13 @@ ASYNCMESH_INLINE uint32_t row_word(uint32_t key, uint32_t word) noexcept {
   return mix32(key + word * 0x9E3779B9U);
 }
 
-ASYNCMESH_INLINE uint32_t random_bits(uint64_t seed, uint64_t number) noexcept {
-  const auto in_row = static_cast<uint32_t>(number % 64);
-  const uint32_t word = row_word(row_key(seed, number / 64), in_row % 32);
+ASYNCMESH_INLINE uint32_t row_bits(uint32_t key, uint32_t in_row) noexcept {
+  const uint32_t word = row_word(key, in_row % 32);
   return in_row < 32 ? word & 0xFFFFU : word >> 16;
+}
+
+ASYNCMESH_INLINE uint32_t random_bits(uint64_t seed, uint64_t number) noexcept {
+  return row_bits(row_key(seed, number / 64), static_cast<uint32_t>(number % 64));
 }
 
 }  // namespace asyncmesh::kernels

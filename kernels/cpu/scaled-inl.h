@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cpu/prefetch.h"
 #include "kernels/cpu/stochastic-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -84,13 +83,12 @@ HWY_INLINE void store_folded(D, hn::VFromD<D> codes, std::byte* out) {
 #if HWY_TARGET == HWY_SCALAR
 
 template <Encoding kEncoding, bool kStochastic>
-HWY_INLINE void codes_of_row(const float* values, float factor, uint64_t seed, uint64_t first,
-                             std::byte* out) {
+HWY_INLINE void codes_of_row(const float* values, float factor, uint32_t key, std::byte* out) {
   const BlockScale block = {0, factor, true};
   uint8_t codes[kScaled];
   for (uint32_t i = 0; i < kScaled; ++i) {
     codes[i] = static_cast<uint8_t>(
-        kStochastic ? code_stochastic(values[i], block, kEncoding, random_bits(seed, first + i))
+        kStochastic ? code_stochastic(values[i], block, kEncoding, row_bits(key, i))
                     : code_nearest(values[i], block, kEncoding));
   }
   for (uint32_t i = 0; i < kScaled; ++i) {
@@ -154,11 +152,10 @@ HWY_INLINE void store_codes(const Codes& codes, std::byte* out) {
 
 // Codes of a row whose values are finite.
 template <Encoding kEncoding, bool kStochastic>
-HWY_INLINE void codes_of_row(const float* values, float factor, uint64_t seed, uint64_t first,
-                             std::byte* out) {
+HWY_INLINE void codes_of_row(const float* values, float factor, uint32_t key, std::byte* out) {
   constexpr size_t kQuadBytes = 4 * kRowLanes / (kEncoding == Encoding::kInt4 ? 2 : 1);
   if constexpr (kStochastic) {
-    const RowRandom random(seed, first);
+    const RowRandom random(key);
     for (size_t i = 0; i < kRowVectors; i += 4) {
       store_codes<kEncoding>(codes_stochastic<kEncoding>(values + i * kRowLanes, factor, random, i),
                              out + i / 4 * kQuadBytes);
@@ -192,19 +189,18 @@ HWY_INLINE void scaled_group(const float* values, size_t count, uint64_t seed, u
     padded_row(values + whole * kScaled, rest, padded);
     largest_of_row(padded, largest + 4 * whole);
   }
+  const RowKeys keys(seed, first, kStochastic ? kRows : 0);
   const bool finite = scales_of_group<kEncoding>(largest, out, factors);
   const auto encode = [&](const float* row_values, size_t row, std::byte* to) HWY_ATTR {
     if (HWY_UNLIKELY(!finite) && Float32::bits1(out + row * sizeof(float)) == kNotFiniteScale) {
       __builtin_memset(to, kOnes, kRowBytes);
       return;
     }
-    codes_of_row<kEncoding, kStochastic>(row_values, factors[row], seed, first + row * kScaled, to);
+    codes_of_row<kEncoding, kStochastic>(row_values, factors[row], keys.of[row], to);
   };
   std::byte* const codes = out + kScaleBytes;
   for (size_t row = 0; row < whole; ++row) {
-    for (size_t i = 0; i < kScaled; i += 16) {
-      prefetch_line(reinterpret_cast<const std::byte*>(later + row * kScaled + i));
-    }
+    prefetch_row(later + row * kScaled);
     encode(values + row * kScaled, row, codes + row * kRowBytes);
   }
   if (HWY_LIKELY(rest == 0)) return;
@@ -216,12 +212,11 @@ HWY_INLINE void scaled_group(const float* values, size_t count, uint64_t seed, u
 }
 
 template <Encoding kEncoding, bool kStochastic>
-HWY_INLINE void scaled_run(const float* values, uint64_t count, uint64_t seed, uint64_t first,
-                           std::byte* out) {
+HWY_NOINLINE void scaled_run(const float* values, uint64_t count, uint64_t seed, uint64_t first,
+                             std::byte* out) {
   for (uint64_t i = 0; i < count; i += kGroup) {
     const auto length = static_cast<size_t>(count - i < kGroup ? count - i : kGroup);
-    // Between the groups that it reads and those that it encodes, the memory would rest.
-    const float* const later = values + i + (count - i > 3 * kGroup ? 2 * kGroup : 0);
+    const float* const later = values + i + (count - i > kAhead + kGroup ? kAhead : 0);
     scaled_group<kEncoding, kStochastic>(values + i, length, seed, first + i, later, out);
     out += encoded_bytes(kEncoding, kGroup);
   }

@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/codec-inl.h"
+#include "kernels/cpu/prefetch.h"
 #include "kernels/random.h"
 #include "kernels/scaled.h"
 
@@ -55,12 +56,21 @@ HWY_INLINE hn::VFromD<RowIntTag> truncated(RowVector v) {
 #endif
 }
 
+// The keys of up to a group's rows. Computed together: one after another they would be the longest
+// chain of operations in each row.
+struct RowKeys {
+  // `first` is the number of the first row's first value: a multiple of kScaled.
+  HWY_INLINE RowKeys(uint64_t seed, uint64_t first, size_t rows) {
+    for (size_t row = 0; row < rows; ++row) of[row] = row_key(seed, first / kScaled + row);
+  }
+
+  uint32_t of[kRows];
+};
+
 // The random bits of one row.
 class RowRandom {
  public:
-  // `first` is the number of the row's first value: a multiple of kScaled.
-  HWY_INLINE RowRandom(uint64_t seed, uint64_t first) {
-    const uint32_t key = row_key(seed, first / kScaled);
+  HWY_INLINE explicit RowRandom(uint32_t key) {
     for (size_t i = 0; i < kWords; ++i)
       words_[i] = words(key, static_cast<uint32_t>(i * kRowLanes));
   }
@@ -85,6 +95,16 @@ class RowRandom {
 
   RowBits words_[kWords];
 };
+
+// What is computed between two rows would leave the memory at rest: values this far ahead are asked
+// for.
+inline constexpr uint64_t kAhead = 2 * kGroup;
+
+HWY_INLINE void prefetch_row(const float* values) {
+  for (size_t i = 0; i < kScaled; i += 64 / sizeof(float)) {
+    prefetch_line(reinterpret_cast<const std::byte*>(values + i));
+  }
+}
 
 // The values of a row that has only `count`, then zeros.
 HWY_INLINE void padded_row(const float* values, size_t count, float* padded) {
@@ -126,18 +146,18 @@ struct Stochastic<Float16> {
 };
 
 template <class Format>
-void stochastic_row_of_any(const float* values, uint64_t seed, uint64_t first, std::byte* out) {
+void stochastic_row_of_any(const float* values, uint32_t key, std::byte* out) {
   for (uint32_t i = 0; i < kScaled; ++i) {
-    const uint16_t word = Stochastic<Format>::any(values[i], random_bits(seed, first + i));
+    const uint16_t word = Stochastic<Format>::any(values[i], row_bits(key, i));
     __builtin_memcpy(out + i * sizeof(word), &word, sizeof(word));
   }
 }
 
 template <class Format>
-HWY_INLINE void stochastic_row(const float* values, uint64_t seed, uint64_t first, std::byte* out) {
+HWY_INLINE void stochastic_row(const float* values, uint32_t key, std::byte* out) {
   const RowTag d;
   const RowBitsTag du;
-  const RowRandom random(seed, first);
+  const RowRandom random(key);
   auto largest = hn::Zero(du);
   for (size_t i = 0; i < kRowVectors; ++i) {
     const auto bits = hn::BitCast(du, hn::LoadU(d, values + i * kRowLanes));
@@ -148,23 +168,29 @@ HWY_INLINE void stochastic_row(const float* values, uint64_t seed, uint64_t firs
   }
   if (HWY_LIKELY(hn::AllFalse(du, magnitude_above(du, largest, Stochastic<Format>::kPlain))))
     return;
-  stochastic_row_of_any<Format>(values, seed, first, out);
+  stochastic_row_of_any<Format>(values, key, out);
 }
 
 template <class Format>
-HWY_INLINE void stochastic_run(const float* values, uint64_t count, uint64_t seed, uint64_t first,
-                               std::byte* out) {
-  uint64_t i = 0;
-  for (; i + kScaled <= count; i += kScaled) {
-    stochastic_row<Format>(values + i, seed, first + i, out + i * Format::kBytes);
+HWY_NOINLINE void stochastic_run(const float* values, uint64_t count, uint64_t seed, uint64_t first,
+                                 std::byte* out) {
+  for (uint64_t group = 0; group < count; group += kGroup) {
+    const auto length = static_cast<size_t>(count - group < kGroup ? count - group : kGroup);
+    const size_t whole = length / kScaled, rest = length % kScaled;
+    const RowKeys keys(seed, first + group, whole + (rest == 0 ? 0 : 1));
+    const bool ahead = count - group > kAhead + kGroup;
+    for (size_t row = 0; row < whole; ++row) {
+      const float* const at = values + group + row * kScaled;
+      if (ahead) prefetch_row(at + kAhead);
+      stochastic_row<Format>(at, keys.of[row], out + (group + row * kScaled) * Format::kBytes);
+    }
+    if (rest == 0) continue;
+    HWY_ALIGN float padded[kScaled];
+    HWY_ALIGN std::byte last[kScaled * Format::kBytes];
+    padded_row(values + group + whole * kScaled, rest, padded);
+    stochastic_row<Format>(padded, keys.of[whole], last);
+    __builtin_memcpy(out + (group + whole * kScaled) * Format::kBytes, last, rest * Format::kBytes);
   }
-  if (i == count) return;
-  HWY_ALIGN float padded[kScaled];
-  HWY_ALIGN std::byte last[kScaled * Format::kBytes];
-  const auto rest = static_cast<size_t>(count - i);
-  padded_row(values + i, rest, padded);
-  stochastic_row<Format>(padded, seed, first + i, last);
-  __builtin_memcpy(out + i * Format::kBytes, last, rest * Format::kBytes);
 }
 
 }  // namespace asyncmesh::kernels::HWY_NAMESPACE
