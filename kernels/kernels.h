@@ -141,7 +141,7 @@ struct Table {
   // and third exact one (a histogram) when not. On CUDA *threshold is device memory.
   void (*top_change)(const Change& change, uint64_t k, Threshold* threshold, uint32_t* indices,
                      void* workspace, const Execution& on);
-  // Values in the order of `indices`; snapshot as in partition_pack (of the values sent).
+  // Values in the order of `indices`.
   void (*index_pack)(const ParameterTable& table, const uint32_t* indices, uint64_t count,
                      const Wire& wire, const Feedback& feedback, std::byte* encoded,
                      const Execution& on);
@@ -152,7 +152,8 @@ struct Table {
   void (*index_accumulate)(const ParameterTable& table, const uint32_t* indices, uint64_t count,
                            Encoding encoding, const std::byte* encoded, float weight,
                            const Execution& on);
-  // *bytes_out: of the stream, at most index_stream_bound(count). `stream` is aligned to 4.
+  // *bytes_out: of the stream. `stream` has room for index_stream_bound(count) bytes, all of which may
+  // be written, and is aligned to 4.
   void (*encode_indices)(const uint32_t* indices, uint64_t count, std::byte* stream,
                          uint64_t* bytes_out, const Execution& on);
   // Any bytes may come: *valid_out is 1 when they are a stream of `count` strictly ascending

@@ -41,7 +41,7 @@ struct Change {
 // Between calls: a guess at the k-th largest score, and where it was last time. Start with {}.
 struct Threshold {
   float score = 0;      // of the last selected element; 0: no guess
-  uint32_t passes = 0;  // over the data, that the last call took (CPU; for tests and reports)
+  uint32_t passes = 0;  // over the data, that the last call took (for tests and reports)
 };
 
 // What `index_pack` sends, and what it keeps.
