@@ -48,9 +48,15 @@ class Permutation {
     return position;
   }
 
- private:
+  // What vectors of blocks are computed from (kernels/cpu/permutation-inl.h): see inverse.
   static constexpr int kRounds = 6;
+  bool identity() const noexcept { return identity_ != 0; }
+  uint64_t blocks() const noexcept { return blocks_; }
+  uint32_t rows() const noexcept { return rows_; }
+  uint32_t column_bits() const noexcept { return column_bits_; }
+  uint32_t key(int round) const noexcept { return keys_[round]; }
 
+ private:
   ASYNCMESH_INLINE static uint32_t mix(uint32_t value) noexcept {
     value *= 0x9E3779B1U;
     value ^= value >> 15;

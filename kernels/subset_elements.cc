@@ -1,5 +1,5 @@
 #include "kernels/cpu/cpu_kernels.h"
-#include "kernels/cpu/subset_walk.h"
+#include "kernels/permutation.h"
 
 namespace asyncmesh::kernels {
 

@@ -1,90 +1,260 @@
-#include <algorithm>
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/apply.cc"
+#include <hwy/foreach_target.h>
+// After foreach_target.h, which includes this file once per target.
+#include "kernels/cpu/apply.h"
+#include "kernels/cpu/convert-inl.h"
+#include "kernels/cpu/subset_walk-inl.h"
 
-#include "kernels/cpu/cpu_kernels.h"
-#include "kernels/cpu/rows.h"
-#include "kernels/cpu/subset_walk.h"
+HWY_BEFORE_NAMESPACE();
+namespace asyncmesh::kernels::HWY_NAMESPACE {
 
-namespace asyncmesh::kernels {
-namespace {
+// The arithmetic of element.h on vectors, and on single values where a run ends.
+template <bool kLossy, ApplyStep kStep>
+struct ApplyArithmetic {
+  const ApplyFactors& factors;
 
-// What advances through the packed arrays, block by block.
-struct PackedInputs {
-  const float* snapshot;
-  const float* mean;
-  const std::byte* own;  // null: lossless
-  Encoding encoding;
+  template <class D>
+  HWY_INLINE hn::VFromD<D> vector(D d, hn::VFromD<D> w, hn::VFromD<D> snapshot, const ApplyRun& run,
+                                  uint64_t i) const {
+    auto target = hn::LoadU(d, run.mean + i);
+    if constexpr (kLossy) {
+      const auto own = Float32::load(d, run.own + i * sizeof(float));
+      target = hn::Add(snapshot, hn::Sub(target, own));
+    }
+    if constexpr (kStep == ApplyStep::kNone) return target;
+    auto step = hn::Sub(w, snapshot);
+    if constexpr (kStep == ApplyStep::kEma || kStep == ApplyStep::kFirstEma) {
+      step = hn::Mul(hn::Set(d, factors.gain), step);
+      if constexpr (kStep == ApplyStep::kEma) {
+        step = hn::Add(hn::Mul(hn::Set(d, factors.keep), hn::LoadU(d, run.ema + i)), step);
+      }
+      hn::StoreU(step, d, run.ema + i);
+    }
+    return hn::Add(target, hn::Mul(hn::Set(d, factors.scale), step));
+  }
 
-  void advance(uint64_t count) {
-    snapshot += count;
-    mean += count;
-    if (own != nullptr) own += encoded_bytes(encoding, count);
+  HWY_INLINE float single(float w, const ApplyRun& run, uint64_t i) const {
+    float target = run.mean[i];
+    if constexpr (kLossy) {
+      target = lossy_target(run.snapshot[i], target, Float32::load1(run.own + i * sizeof(float)));
+    }
+    if constexpr (kStep == ApplyStep::kNone) return target;
+    float step = w - run.snapshot[i];
+    if constexpr (kStep == ApplyStep::kEma) step = ema_next(factors, run.ema[i], step);
+    if constexpr (kStep == ApplyStep::kFirstEma) step = ema_first(factors, step);
+    if constexpr (kStep == ApplyStep::kEma || kStep == ApplyStep::kFirstEma) run.ema[i] = step;
+    return corrected(factors, target, step);
   }
 };
 
-// Tests and sets the bit of a block.
-bool first_visit(uint64_t* visited, uint64_t block) {
-  uint64_t& word = visited[block / 64];
-  const uint64_t bit = uint64_t{1} << (block % 64);
-  const bool first = (word & bit) == 0;
-  word |= bit;
-  return first;
+template <class Storage, bool kLossy, ApplyStep kStep>
+void apply_run(const ApplyRun& run, const ApplyFactors& factors) {
+  const hn::ScalableTag<float> d;
+  const uint64_t lanes = hn::Lanes(d);
+  const ApplyArithmetic<kLossy, kStep> arithmetic = {factors};
+  uint64_t i = 0;
+  for (; i + lanes <= run.count; i += lanes) {
+    std::byte* const at = run.w + i * Storage::kBytes;
+    const auto snapshot = hn::LoadU(d, run.snapshot + i);
+    Storage::store(d, arithmetic.vector(d, Storage::load(d, at), snapshot, run, i), at);
+  }
+  for (; i < run.count; ++i) {
+    std::byte* const at = run.w + i * Storage::kBytes;
+    Storage::store1(arithmetic.single(Storage::load1(at), run, i), at);
+  }
 }
 
-// One block; in runs, so that a lossy contribution is decoded on the stack.
-void apply_block(const Rows& rows, ApplyRow row, Rule rule, const ApplyFactors& factors,
-                 const PackedInputs& inputs) {
-  if (inputs.own == nullptr) return rows.apply(row, rule, factors);
-  constexpr uint64_t kRun = 1024;
-  float own[kRun];
-  row.own = own;
-  const std::byte* encoded = inputs.own;
-  for (uint64_t left = row.count; left != 0; left -= row.count) {
-    row.count = std::min(left, kRun);
-    rows.decode(encoded, row.count, inputs.encoding, own);
-    rows.apply(row, rule, factors);
-    encoded += encoded_bytes(inputs.encoding, row.count);
-    row.w += row.count;
-    row.snapshot += row.count;
-    row.mean += row.count;
-    if (row.ema != nullptr) row.ema += row.count;
+using ApplyFunction = void (*)(const ApplyRun& run, const ApplyFactors& factors);
+
+struct ApplyChoice {
+  bool lossy;
+  ApplyStep step;
+
+  template <class Storage, bool kLossy>
+  HWY_INLINE ApplyFunction of_step() const {
+    switch (step) {
+      case ApplyStep::kNone:
+        return apply_run<Storage, kLossy, ApplyStep::kNone>;
+      case ApplyStep::kDrift:
+        return apply_run<Storage, kLossy, ApplyStep::kDrift>;
+      case ApplyStep::kEma:
+        return apply_run<Storage, kLossy, ApplyStep::kEma>;
+      default:
+        return apply_run<Storage, kLossy, ApplyStep::kFirstEma>;
+    }
   }
+  template <class Storage>
+  HWY_INLINE ApplyFunction run() const {
+    return lossy ? of_step<Storage, true>() : of_step<Storage, false>();
+  }
+};
+
+using MirrorFunction = void (*)(const std::byte* from, uint64_t count, std::byte* to);
+
+template <class From>
+struct MirrorTo {
+  template <class To>
+  HWY_INLINE MirrorFunction run() const {
+    return convert_run<From, To>;
+  }
+};
+struct MirrorChoice {
+  Encoding to;
+  template <class From>
+  HWY_INLINE MirrorFunction run() const {
+    return with_format(to, MirrorTo<From>());
+  }
+};
+
+struct ApplyPiece {
+  std::byte* w;
+  float* ema;
+  std::byte* mirror;
+  uint32_t count;
+  bool first_visit;
+};
+
+// Applies pieces one after the other.
+class Applier {
+ public:
+  Applier(const ApplyJob& job, const BlockRange& blocks)
+      : job_(job),
+        later_(with_format(job.table.storage, ApplyChoice{job.arrays.own != nullptr, job.step})),
+        first_(with_format(job.table.storage,
+                           ApplyChoice{job.arrays.own != nullptr, ApplyStep::kFirstEma})),
+        mirror_(job.arrays.mirror == nullptr
+                    ? nullptr
+                    : with_format(job.table.storage, MirrorChoice{job.arrays.mirror->storage})),
+        position_(values_before(job.table, job.subset, blocks.begin)),
+        own_(job.arrays.own, job.arrays.encoding, job.count, position_) {}
+
+  HWY_INLINE void apply(const ApplyPiece& piece) {
+    ApplyRun run = {piece.w,
+                    job_.arrays.snapshot + position_,
+                    job_.arrays.mean + position_,
+                    nullptr,
+                    piece.ema,
+                    piece.count};
+    position_ += piece.count;
+    const ApplyFunction function = piece.first_visit ? first_ : later_;
+    const ApplyFactors& factors = piece.first_visit ? job_.first : job_.later;
+    if (job_.arrays.own == nullptr) {
+      function(run, factors);
+    } else {
+      apply_lossy(function, factors, run);
+    }
+    if (mirror_ != nullptr) mirror_(piece.w, piece.count, piece.mirror);
+  }
+
+ private:
+  HWY_INLINE void apply_lossy(ApplyFunction function, const ApplyFactors& factors, ApplyRun run) {
+    for (uint64_t left = run.count; left != 0; left -= run.count) {
+      run.count = HWY_MIN(left, own_.ready());
+      run.own = own_.words();
+      function(run, factors);
+      own_.advance(run.count);
+      run.w += encoded_bytes(job_.table.storage, run.count);
+      run.snapshot += run.count;
+      run.mean += run.count;
+      if (run.ema != nullptr) run.ema += run.count;
+    }
+  }
+
+  const ApplyJob& job_;
+  const ApplyFunction later_;
+  const ApplyFunction first_;
+  const MirrorFunction mirror_;
+  uint64_t position_;
+  RunDecoder own_;
+};
+
+// Finds what belongs to a piece.
+struct ApplyPlaces {
+  const ApplyJob& job;
+  mutable uint64_t block = UINT64_MAX;
+  mutable bool fresh = false;
+
+  HWY_INLINE ApplyPiece operator()(const BlockPlace& place, uint64_t of) const {
+    const auto word = encoded_bytes(job.table.storage, 1);
+    ApplyPiece piece = {};
+    piece.w = static_cast<std::byte*>(job.table.tensors[place.tensor].data) + place.offset * word;
+    piece.count = static_cast<uint32_t>(place.count);
+    if (job.arrays.mirror != nullptr) {
+      const ParameterTable& mirror = *job.arrays.mirror;
+      piece.mirror = static_cast<std::byte*>(mirror.tensors[place.tensor].data) +
+                     encoded_bytes(mirror.storage, place.offset);
+    }
+    if (job.step == ApplyStep::kEma) {
+      piece.ema = job.arrays.ema + place.element;
+      if (of != block) fresh = first_visit(job, of);
+      block = of;
+      piece.first_visit = fresh;
+    }
+    return piece;
+  }
+};
+
+void apply_here(const ApplyJob& job, const BlockRange& blocks) {
+  const WalkPlan plan(job.table, job.subset, blocks.begin, blocks.end);
+  Applier applier(job, blocks);
+  const size_t word = encoded_bytes(job.table.storage, 1);
+  const bool has_ema = job.step == ApplyStep::kEma;
+  const size_t mirror_word =
+      job.arrays.mirror == nullptr ? 0 : encoded_bytes(job.arrays.mirror->storage, 1);
+  walk_pieces<ApplyPiece>(
+      plan, word + mirror_word + (has_ema ? sizeof(float) : 0), ApplyPlaces{job},
+      [=](const ApplyPiece& piece) HWY_ATTR {
+        prefetch_run(piece.w, piece.count * word);
+        if (has_ema) {
+          prefetch_run(reinterpret_cast<const std::byte*>(piece.ema), piece.count * sizeof(float));
+        }
+        if (mirror_word != 0) prefetch_run(piece.mirror, piece.count * mirror_word);
+      },
+      [&applier](const ApplyPiece& piece) HWY_ATTR {
+        applier.apply(piece);
+        return true;
+      });
+}
+
+}  // namespace asyncmesh::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace asyncmesh::kernels {
+namespace {
+
+HWY_EXPORT(apply_here);
+
+ApplyStep step_of(Rule rule) {
+  switch (rule) {
+    case Rule::kAverage:
+      return ApplyStep::kNone;
+    case Rule::kDelta:
+      return ApplyStep::kDrift;
+    case Rule::kEma:
+      break;
+  }
+  return ApplyStep::kEma;
 }
 
 }  // namespace
 
 void cpu_apply(const ParameterTable& table, const Subset& subset, const ApplyArgs& args,
-               const ApplyArrays& arrays, const Execution& /*on*/) {
-  float* const ema = arrays.ema;
-  const ParameterTable* const mirror = arrays.mirror;
-  const auto mirror_of = [mirror](const BlockPlace& place) {
-    return mirror->tensors[place.tensor].floats() + place.offset;
-  };
-  const Rows& row = rows();
-  const bool has_ema = args.rule == Rule::kEma;
-  const ApplyFactors later = {args.momentum, 1.0F - args.momentum, args.scale};
-  const ApplyFactors first = {0, args.first_visit_full ? 1.0F : later.gain, args.scale};
-  PackedInputs inputs = {arrays.snapshot, arrays.mean, arrays.own, arrays.encoding};
-  walk_subset(
-      table, subset,
-      [&](const BlockPlace& place) {
-        touch_floats(table.tensors[place.tensor].floats() + place.offset, place.count);
-        if (has_ema) touch_floats(ema + place.element, place.count);
-        if (mirror != nullptr) touch_floats(mirror_of(place), place.count);
-      },
-      [&](const BlockPlace& place) {
-        float* w = table.tensors[place.tensor].floats() + place.offset;
-        const bool fresh = has_ema && first_visit(arrays.visited, place.block);
-        const ApplyRow block = {w,
-                                inputs.snapshot,
-                                inputs.mean,
-                                nullptr,
-                                has_ema ? ema + place.element : nullptr,
-                                place.count,
-                                fresh};
-        apply_block(row, block, args.rule, fresh ? first : later, inputs);
-        if (mirror != nullptr) std::copy_n(w, place.count, mirror_of(place));
-        inputs.advance(place.count);
-      });
+               const ApplyArrays& arrays, const Execution& on) {
+  const float gain = 1.0F - args.momentum;
+  ApplyJob job = {table, subset, arrays};
+  job.step = step_of(args.rule);
+  job.later = {args.momentum, gain, args.scale};
+  job.first = {0, args.first_visit_full ? 1.0F : gain, args.scale};
+  // How many there are matters where the last group of `own` is short.
+  const bool decodes = arrays.own != nullptr && !lossless(arrays.encoding);
+  job.count = decodes ? subset_elements(table, subset) : 0;
+  job.shared = on.workers != nullptr;
+  spread_blocks(on, subset, [&](const BlockRange& blocks) {
+    HWY_DYNAMIC_DISPATCH(apply_here)(job, blocks);
+  });
 }
 
 }  // namespace asyncmesh::kernels
+#endif

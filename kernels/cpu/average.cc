@@ -1,77 +1,193 @@
-#include <algorithm>
-#include <cfenv>
+#include <atomic>
 #include <cmath>
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/average.cc"
+#include <hwy/foreach_target.h>
+// After foreach_target.h, which includes this file once per target.
+#include <hwy/cache_control.h>
+
+#include "kernels/cpu/average.h"
 #include "kernels/cpu/cpu_kernels.h"
-#include "kernels/cpu/rows.h"
+#include "kernels/cpu/float_environment.h"
+#include "kernels/cpu/quantise-inl.h"
+#include "kernels/cpu/spread.h"
+#include "kernels/scaled.h"
 
-namespace asyncmesh::kernels {
-namespace {
+HWY_BEFORE_NAMESPACE();
+namespace asyncmesh::kernels::HWY_NAMESPACE {
 
-// The default floating-point environment for a scope. Libraries linked with -ffast-math, or the
-// trainer itself, may have set this thread to flush subnormals to zero; replicas that differ in it
-// would compute different means.
-class DefaultFloatEnvironment {
- public:
-  DefaultFloatEnvironment() noexcept {
-    std::fegetenv(&saved_);
-    std::fesetenv(FE_DFL_ENV);
+template <class D>
+HWY_INLINE void write_mean(D d, hn::VFromD<D> value, bool streams, float* at) {
+  if (streams) {
+    hn::Stream(value, d, at);
+  } else {
+    hn::StoreU(value, d, at);
   }
-  ~DefaultFloatEnvironment() { std::fesetenv(&saved_); }
-  DefaultFloatEnvironment(const DefaultFloatEnvironment&) = delete;
-  DefaultFloatEnvironment& operator=(const DefaultFloatEnvironment&) = delete;
+}
 
- private:
-  std::fenv_t saved_;
-};
-
-// The contributions that take part, in member order.
-struct Taking {
-  const std::byte* values[kMaxMembers];
-  float weights[kMaxMembers];
-  uint32_t members[kMaxMembers];
-  uint32_t size = 0;
-  Encoding encoding;
-  uint64_t count;
-
-  const std::byte* at(uint32_t i, uint64_t element) const {
-    return values[i] + encoded_bytes(encoding, element);
+// One value; returns whether it is finite.
+template <class Format>
+HWY_INLINE bool average_single(const Taking& from, uint64_t i, float* mean) {
+  float sum = from.weights[0] * Format::load1(from.values[0] + i * Format::kBytes);
+  for (uint32_t r = 1; r < from.size; ++r) {
+    const float term = from.weights[r] * Format::load1(from.values[r] + i * Format::kBytes);
+    sum = sum + term;
   }
-  float reciprocal() const {
-    double sum = 0;
-    for (uint32_t i = 0; i < size; ++i) sum += static_cast<double>(weights[i]);
-    return static_cast<float>(1.0 / sum);
-  }
-};
+  mean[i] = sum * from.reciprocal;
+  return (bits_of(sum) & kInfinityBits) != kInfinityBits;
+}
 
-// Reads every value once: a tile is checked, which brings it into the second-level cache, and
-// added. Shorter tiles restart the hardware prefetcher too often (8 contributions of 8 Mi bf16
-// values: 18 ms with tiles of 4096, 10.5 ms with these). False: a value is not finite, `mean` is
-// half written.
-template <bool kCheck>
-bool average_tiles(const Rows& row, const Taking& from, float* mean) {
-  constexpr uint64_t kTile = 16384;
-  const DefaultFloatEnvironment environment;
-  const float reciprocal = from.reciprocal();
-  for (uint64_t begin = 0; begin < from.count; begin += kTile) {
-    const uint64_t length = std::min(kTile, from.count - begin);
-    for (uint32_t i = 0; i < from.size; ++i) {
-      const std::byte* values = from.at(i, begin);
-      if (kCheck && !row.all_finite(values, length, from.encoding)) return false;
-      (i == 0 ? row.weigh : row.add_weighed)(values, length, from.encoding, from.weights[i],
-                                             mean + begin);
+// All members at once, four vectors wide, so that the sums stay in registers. Returns whether all
+// sums are finite: where a contribution is not, the sum is not either. (It may also have
+// overflowed; that is found out afterwards.)
+template <class Format, bool kStreams>
+bool average_words(const Taking& from, uint64_t begin, uint64_t end, float* mean) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const uint64_t lanes = hn::Lanes(d);
+  const auto magnitude = hn::Set(di, 0x7FFFFFFF);
+  const auto reciprocal = hn::Set(d, from.reciprocal);
+  auto largest = hn::Zero(di);
+  uint64_t i = begin;
+  for (; i + 4 * lanes <= end; i += 4 * lanes) {
+    const uint64_t step = lanes * Format::kBytes;
+    const std::byte* at = from.values[0] + i * Format::kBytes;
+    auto weight = hn::Set(d, from.weights[0]);
+    auto a = hn::Mul(weight, Format::load(d, at));
+    auto b = hn::Mul(weight, Format::load(d, at + step));
+    auto c = hn::Mul(weight, Format::load(d, at + 2 * step));
+    auto e = hn::Mul(weight, Format::load(d, at + 3 * step));
+    for (uint32_t r = 1; r < from.size; ++r) {
+      at = from.values[r] + i * Format::kBytes;
+      weight = hn::Set(d, from.weights[r]);
+      a = hn::Add(a, hn::Mul(weight, Format::load(d, at)));
+      b = hn::Add(b, hn::Mul(weight, Format::load(d, at + step)));
+      c = hn::Add(c, hn::Mul(weight, Format::load(d, at + 2 * step)));
+      e = hn::Add(e, hn::Mul(weight, Format::load(d, at + 3 * step)));
     }
-    row.multiply(mean + begin, length, reciprocal);
+    const auto bits = [&](auto sum) HWY_ATTR { return hn::And(hn::BitCast(di, sum), magnitude); };
+    largest = hn::Max(largest, hn::Max(hn::Max(bits(a), bits(b)), hn::Max(bits(c), bits(e))));
+    write_mean(d, hn::Mul(a, reciprocal), kStreams, mean + i);
+    write_mean(d, hn::Mul(b, reciprocal), kStreams, mean + i + lanes);
+    write_mean(d, hn::Mul(c, reciprocal), kStreams, mean + i + 2 * lanes);
+    write_mean(d, hn::Mul(e, reciprocal), kStreams, mean + i + 3 * lanes);
+  }
+  bool finite =
+      hn::AllFalse(di, hn::Gt(largest, hn::Set(di, static_cast<int32_t>(kInfinityBits - 1))));
+  for (; i < end; ++i) finite = average_single<Format>(from, i, mean) && finite;
+  return finite;
+}
+
+// Scaled: a group at a time, decoded into the first-level cache.
+bool average_groups(const Taking& from, uint64_t begin, uint64_t end, float* mean) {
+  HWY_ALIGN float sum[kGroup];
+  HWY_ALIGN float values[kGroup];
+  bool finite = true;
+  for (uint64_t first = begin; first < end; first += kGroup) {
+    const uint64_t count = end - first < kGroup ? end - first : kGroup;
+    for (uint32_t r = 0; r < from.size; ++r) {
+      const float weight = from.weights[r];
+      dequantise_run(from.values[r], from.encoding, first, count, values);
+      if (r == 0) {
+        for (uint64_t i = 0; i < count; ++i) sum[i] = weight * values[i];
+      } else {
+        for (uint64_t i = 0; i < count; ++i) sum[i] = sum[i] + weight * values[i];
+      }
+    }
+    uint32_t largest = 0;
+    for (uint64_t i = 0; i < count; ++i) {
+      largest = HWY_MAX(largest, bits_of(sum[i]) & 0x7FFFFFFFU);
+      mean[first + i] = sum[i] * from.reciprocal;
+    }
+    finite = finite && largest < kInfinityBits;
+  }
+  return finite;
+}
+
+struct AverageVisitor {
+  const Taking& from;
+  uint64_t begin;
+  uint64_t end;
+  float* mean;
+
+  template <class Format>
+  HWY_INLINE bool run() const {
+    return from.streams ? average_words<Format, true>(from, begin, end, mean)
+                        : average_words<Format, false>(from, begin, end, mean);
+  }
+};
+
+// Values [begin, end), of which `begin` is a multiple of kGroup. False: some sum is not finite.
+bool average_here(const Taking& from, uint64_t begin, uint64_t end, float* mean) {
+  const DefaultFloatEnvironment environment;
+  if (scaled(from.encoding)) return average_groups(from, begin, end, mean);
+  const bool finite = with_format(from.encoding, AverageVisitor{from, begin, end, mean});
+  if (from.streams) hwy::FlushStream();
+  return finite;
+}
+
+// Whether the contribution `values` is finite.
+bool all_finite_here(const std::byte* values, Encoding encoding, uint64_t count) {
+  HWY_ALIGN float decoded[kGroup];
+  for (uint64_t first = 0; first < count; first += kGroup) {
+    const uint64_t some = count - first < kGroup ? count - first : kGroup;
+    dequantise_run(values, encoding, first, some, decoded);
+    uint32_t largest = 0;
+    for (uint64_t i = 0; i < some; ++i) {
+      largest = HWY_MAX(largest, bits_of(decoded[i]) & 0x7FFFFFFFU);
+    }
+    if (largest >= kInfinityBits) return false;
   }
   return true;
 }
 
+}  // namespace asyncmesh::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace asyncmesh::kernels {
+namespace {
+
+HWY_EXPORT(average_here);
+HWY_EXPORT(all_finite_here);
+
+float reciprocal_of(const Taking& from) {
+  double sum = 0;
+  for (uint32_t i = 0; i < from.size; ++i) sum += static_cast<double>(from.weights[i]);
+  return static_cast<float>(1.0 / sum);
+}
+
+// False: `mean` has a value that is not finite.
+bool average_all(Taking& from, float* mean, const Execution& on) {
+  constexpr uint64_t kCached = 2U << 20;  // floats
+  constexpr uintptr_t kVector = 64;
+  from.streams = from.count > kCached && reinterpret_cast<uintptr_t>(mean) % kVector == 0;
+  {
+    const DefaultFloatEnvironment environment;
+    from.reciprocal = reciprocal_of(from);
+  }
+  std::atomic<bool> finite{true};
+  spread_elements(on.workers, from.count, [&](uint64_t begin, uint64_t end) {
+    if (!HWY_DYNAMIC_DISPATCH(average_here)(from, begin, end, mean)) {
+      finite.store(false, std::memory_order_relaxed);
+    }
+  });
+  return finite.load(std::memory_order_relaxed);
+}
+
+// Of a scaled contribution the scales tell, but for bytes that quantise does not make.
+bool all_finite(const std::byte* values, Encoding encoding, uint64_t count) {
+  return HWY_DYNAMIC_DISPATCH(all_finite_here)(values, encoding, count);
+}
+
 // Drops the contributions with a value that is not finite; returns their members as bits.
-[[gnu::cold]] uint64_t drop_not_finite(const Rows& row, Taking& from) {
+[[gnu::cold]] uint64_t drop_not_finite(Taking& from) {
+  const DefaultFloatEnvironment environment;
   uint64_t dropped = 0;
   uint32_t kept = 0;
   for (uint32_t i = 0; i < from.size; ++i) {
-    if (!row.all_finite(from.values[i], from.count, from.encoding)) {
+    if (!all_finite(from.values[i], from.encoding, from.count)) {
       dropped |= uint64_t{1} << from.members[i];
       continue;
     }
@@ -86,12 +202,11 @@ bool average_tiles(const Rows& row, const Taking& from, float* mean) {
 }  // namespace
 
 uint32_t cpu_average(const Contributions& all, uint64_t count, float* mean,
-                     uint64_t* not_finite_out, const Execution& /*on*/) {
-  const Rows& row = rows();
+                     uint64_t* not_finite_out, const Execution& on) {
   Taking from;
   from.encoding = all.encoding;
   from.count = count;
-  for (uint32_t r = 0; r < std::min(all.members, kMaxMembers); ++r) {
+  for (uint32_t r = 0; r < (all.members < kMaxMembers ? all.members : kMaxMembers); ++r) {
     const float weight = all.weights[r];
     if (all.values[r] == nullptr || !(weight > 0) || !std::isfinite(weight)) continue;
     from.values[from.size] = all.values[r];
@@ -99,10 +214,13 @@ uint32_t cpu_average(const Contributions& all, uint64_t count, float* mean,
     from.members[from.size++] = r;
   }
   *not_finite_out = 0;
-  if (from.size >= 2 && average_tiles<true>(row, from, mean)) return from.size;
-  *not_finite_out = drop_not_finite(row, from);
-  if (from.size >= 2) average_tiles<false>(row, from, mean);
+  if (from.size >= 2 && average_all(from, mean, on)) return from.size;
+  const uint32_t before = from.size;
+  *not_finite_out = drop_not_finite(from);
+  // Where all are finite, a sum overflowed and the mean stands.
+  if (from.size >= 2 && from.size != before) average_all(from, mean, on);
   return from.size;
 }
 
 }  // namespace asyncmesh::kernels
+#endif

@@ -9,13 +9,17 @@ BlockFinder::BlockFinder(const ParameterTable& table, const Subset& subset) noex
   uint32_t tensor = 0;
   uint64_t element = 0;
   for (uint64_t bucket = 0; bucket < buckets; ++bucket) {
-    while (tensor + 1 < tensor_count_ && tensors_[tensor + 1].first_block <= bucket << shift_) {
-      element += tensors_[tensor].count;
-      ++tensor;
-    }
-    first_tensor_[bucket] = tensor;
-    first_element_[bucket] = element;
+    while (next_block(tensor) <= bucket << shift_) element += tensors_[tensor++].count;
+    starts_[bucket] = {tensors_[tensor].first_block, next_block(tensor), tensors_[tensor].count,
+                       element, tensor};
   }
+}
+
+BlockPlace BlockFinder::find_after(const Start& start, uint64_t block) const noexcept {
+  uint32_t tensor = start.tensor;
+  uint64_t element = start.element;
+  while (next_block(tensor) <= block) element += tensors_[tensor++].count;
+  return place({tensors_[tensor].first_block, 0, tensors_[tensor].count, element, tensor}, block);
 }
 
 }  // namespace asyncmesh::kernels

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace asyncmesh::kernels {
 
@@ -17,13 +18,12 @@ namespace asyncmesh::kernels {
 #endif
 }
 
-// Asks for the cache lines of `bytes` > 0 bytes; of a long run for the first ones, the hardware
-// follows.
+// Asks for the cache lines of `bytes` > 0 bytes.
 [[gnu::always_inline]] inline void prefetch_run(const std::byte* data, size_t bytes) noexcept {
-  constexpr size_t kLine = 64, kMost = 1024;
-  const std::byte* const end = data + (bytes < kMost ? bytes : kMost);
-  for (const std::byte* at = data; at < end; at += kLine) prefetch_line(at);
-  prefetch_line(end - 1);
+  constexpr uintptr_t kLine = 64;
+  const std::byte* const end = data + bytes;
+  data -= reinterpret_cast<uintptr_t>(data) % kLine;
+  for (; data < end; data += kLine) prefetch_line(data);
 }
 
 }  // namespace asyncmesh::kernels

@@ -6,7 +6,6 @@
 #include <random>
 #include <vector>
 
-#include "kernels/cpu/rows.h"
 #include "kernels/kernels.h"
 
 namespace asyncmesh::kernels {

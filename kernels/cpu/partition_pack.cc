@@ -1,0 +1,145 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/partition_pack.cc"
+#include <hwy/foreach_target.h>
+// After foreach_target.h, which includes this file once per target.
+#include "kernels/cpu/codec-inl.h"
+#include "kernels/cpu/partition.h"
+#include "kernels/cpu/quantise.h"
+#include "kernels/cpu/subset_walk-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace asyncmesh::kernels::HWY_NAMESPACE {
+
+// Collects values and encodes a run at a time, out of the snapshot where there is one, else out of
+// a buffer.
+template <class Storage>
+class Packer {
+ public:
+  Packer(const PackJob& job, const PackRange& range)
+      : job_(job),
+        out_(job.snapshot == nullptr ? buffer_ : job.snapshot + range.first),
+        number_(range.first),
+        skip_(range.skip),
+        left_(range.count) {}
+  ~Packer() { flush(); }
+  Packer(const Packer&) = delete;
+  Packer& operator=(const Packer&) = delete;
+
+  // False: there is enough.
+  HWY_INLINE bool take(const std::byte* data, uint64_t count) {
+    if (HWY_UNLIKELY(skip_ != 0)) {
+      const uint64_t dropped = skip_ < count ? skip_ : count;
+      skip_ -= dropped;
+      count -= dropped;
+      data += dropped * Storage::kBytes;
+    }
+    if (HWY_UNLIKELY(count > left_)) count = left_;
+    left_ -= count;
+    while (count >= kRun - filled_) {
+      const uint64_t some = kRun - filled_;
+      put(data, some);
+      flush();
+      data += some * Storage::kBytes;
+      count -= some;
+    }
+    put(data, count);
+    return left_ != 0;
+  }
+
+ private:
+  static constexpr uint64_t kRun = kGroup;
+
+  HWY_INLINE void put(const std::byte* data, uint64_t count) {
+    decode_run<Storage>(data, count, out_ + filled_);
+    filled_ += count;
+  }
+
+  HWY_NOINLINE void flush() {
+    if (job_.encoded != nullptr && filled_ != 0) {
+      quantise_values(out_, filled_, job_.wire, number_,
+                      job_.encoded + encoded_bytes(job_.wire.encoding, number_));
+    }
+    if (job_.snapshot != nullptr) out_ += filled_;
+    number_ += filled_;
+    filled_ = 0;
+  }
+
+  const PackJob& job_;
+  float* out_;
+  uint64_t number_;  // of out_[0]
+  uint64_t filled_ = 0;
+  uint64_t skip_;
+  uint64_t left_;
+  HWY_ALIGN float buffer_[kRun];
+};
+
+struct PackPiece {
+  const std::byte* data;
+  uint64_t count;
+};
+
+struct PackVisitor {
+  const PackJob& job;
+  const PackRange& range;
+
+  template <class Storage>
+  HWY_INLINE void run() const {
+    const WalkPlan plan(job.table, job.subset, range.blocks.begin, range.blocks.end);
+    Packer<Storage> packer(job, range);
+    const TensorView* const tensors = job.table.tensors;
+    walk_pieces<PackPiece>(
+        plan, Storage::kBytes,
+        [tensors](const BlockPlace& place, uint64_t) HWY_ATTR {
+          const auto* data = static_cast<const std::byte*>(tensors[place.tensor].data);
+          return PackPiece{data + place.offset * Storage::kBytes, place.count};
+        },
+        [](const PackPiece& piece)
+            HWY_ATTR { prefetch_run(piece.data, piece.count * Storage::kBytes); },
+        [&](const PackPiece& piece) HWY_ATTR { return packer.take(piece.data, piece.count); });
+  }
+};
+
+void pack_here(const PackJob& job, const PackRange& range) {
+  with_format(job.table.storage, PackVisitor{job, range});
+}
+
+}  // namespace asyncmesh::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace asyncmesh::kernels {
+namespace {
+
+HWY_EXPORT(pack_here);
+
+// Scaled groups and random bits are laid out over the whole run: a range takes the groups that
+// begin in its blocks, the last of which may need values of the next range's blocks.
+PackRange whole_groups(const PackJob& job, const BlockRange& blocks) {
+  const uint64_t begin = values_before(job.table, job.subset, blocks.begin);
+  const uint64_t all = subset_blocks(job.subset);
+  const auto round_up = [](uint64_t value) { return (value + kGroup - 1) / kGroup * kGroup; };
+  PackRange range = {blocks, begin, 0, UINT64_MAX};
+  if (blocks.begin != 0) {
+    range.first = round_up(begin);
+    range.skip = range.first - begin;
+  }
+  if (blocks.end != all) {
+    const uint64_t end = round_up(values_before(job.table, job.subset, blocks.end));
+    range.count = end > range.first ? end - range.first : 0;
+    range.blocks.end = all - blocks.end < kGroup ? all : blocks.end + kGroup;
+  }
+  return range;
+}
+
+}  // namespace
+
+void cpu_partition_pack(const ParameterTable& table, const Subset& subset, const Wire& wire,
+                        float* snapshot, std::byte* encoded, const Execution& on) {
+  const PackJob job = {table, subset, wire, snapshot, encoded};
+  spread_blocks(on, subset, [&](const BlockRange& blocks) {
+    HWY_DYNAMIC_DISPATCH(pack_here)(job, whole_groups(job, blocks));
+  });
+}
+
+}  // namespace asyncmesh::kernels
+#endif

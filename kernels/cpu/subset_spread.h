@@ -1,0 +1,34 @@
+// How a subset's blocks are cut over threads, and where the packed values of a range lie.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cpu/spread.h"
+
+namespace asyncmesh::kernels {
+
+// Blocks [begin, end) of a subset.
+struct BlockRange {
+  uint64_t begin;
+  uint64_t end;
+};
+
+// Packed values before block `block` of the subset.
+inline uint64_t values_before(const ParameterTable& table, const Subset& subset, uint64_t block) {
+  Subset before = subset;
+  before.limit = block;
+  return block == 0 ? 0 : subset_elements(table, before);
+}
+
+// body(const BlockRange&) for ranges that together are the whole subset.
+template <class Body>
+void spread_blocks(const Execution& on, const Subset& subset, const Body& body) {
+  constexpr uint64_t kLeastValues = 32768;
+  const uint64_t least = kLeastValues / subset.granularity + 1;
+  spread(on.workers, subset_blocks(subset), least, [&](uint64_t begin, uint64_t end) {
+    body(BlockRange{begin, end});
+  });
+}
+
+}  // namespace asyncmesh::kernels
