@@ -85,7 +85,7 @@ struct NadamwArrays {
   Encoding storage = Encoding::kFloat32;
   float* m = nullptr;
   float* v = nullptr;
-  void* mirror = nullptr;  // may be null: receives the new w
+  void* mirror = nullptr;  // may be null: receives the new w, not rounded to `storage` first
   Encoding mirror_storage = Encoding::kFloat32;
 };
 
@@ -126,8 +126,8 @@ struct Table {
   //   kDelta    w <- a + lambda drift                else a = snapshot + (mean - own), where own is
   //   kEma      e <- m e + (1 - m) drift             this rank's contribution as the others decoded
   //             w <- a + lambda e                    it: what the encoding cannot hold stays local.
-  // and mirror <- w. The lossy form holds for kAverage too: written plainly, steps smaller than the
-  // encoding's spacing would be lost.
+  // and mirror <- w as the table holds it. The lossy form holds for kAverage too: written plainly,
+  // steps smaller than the encoding's spacing would be lost.
   void (*apply)(const ParameterTable& table, const Subset& subset, const ApplyArgs& args,
                 const ApplyArrays& arrays, const Execution& on);
 
@@ -152,8 +152,8 @@ struct Table {
   void (*index_accumulate)(const ParameterTable& table, const uint32_t* indices, uint64_t count,
                            Encoding encoding, const std::byte* encoded, float weight,
                            const Execution& on);
-  // *bytes_out: of the stream. `stream` has room for index_stream_bound(count) bytes, all of which may
-  // be written, and is aligned to 4.
+  // *bytes_out: of the stream. `stream` has room for index_stream_bound(count) bytes, all of which
+  // may be written, and is aligned to 4.
   void (*encode_indices)(const uint32_t* indices, uint64_t count, std::byte* stream,
                          uint64_t* bytes_out, const Execution& on);
   // Any bytes may come: *valid_out is 1 when they are a stream of `count` strictly ascending

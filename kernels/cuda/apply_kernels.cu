@@ -51,6 +51,7 @@ struct ApplyBody {
     if (ema != nullptr) device::write<N>(ema, place.element, e);
     device::write<N>(device::in_global(place.data), place.offset, storage, next);
     if (place.other == nullptr) return;
+    for (int j = 0; j < N; ++j) next.at[j] = device::rounded(storage, next.at[j]);
     device::write<N>(device::in_global(place.other), place.offset, mirror_storage, next);
   }
 

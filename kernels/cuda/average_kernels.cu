@@ -20,7 +20,7 @@ struct AverageArgs {
   uint8_t members[kMaxMembers];  // their numbers
   uint32_t size;
   Encoding encoding;
-  float* mean;  // null: only to find what is not finite
+  float* mean;
 };
 
 // Of those that `left_out` does not name; 0 below two.
@@ -56,7 +56,7 @@ struct AverageBody {
       }
       first = false;
     }
-    if (args.mean == nullptr || reciprocal == 0) return;
+    if (reciprocal == 0) return;
     for (int j = 0; j < N; ++j) total.at[j] *= reciprocal;
     device::write<N>(args.mean, i, total);
   }
@@ -83,9 +83,9 @@ __global__ void __launch_bounds__(kThreads)
 // Returns at once where the first pass was right.
 __global__ void __launch_bounds__(kThreads)
     average_again_kernel(const __grid_constant__ AverageArgs args, const device::Dense run,
-                         const unsigned long long* not_finite, bool always) {
+                         const unsigned long long* not_finite) {
   const uint64_t left_out = *not_finite;
-  if (left_out == 0 && !always) return;
+  if (left_out == 0) return;
   AverageBody body = {args, left_out, reciprocal_weight(args, left_out)};
   if (body.reciprocal != 0) device::for_elements(run, body);
 }
@@ -96,9 +96,9 @@ uint32_t cuda_average(const Contributions& from, uint64_t count, float* mean,
                       uint64_t* not_finite_out, const Execution& on) {
   AverageArgs args = {};
   args.encoding = from.encoding;
+  args.mean = mean;
   DenseRun run(count);
   run.add(mean);
-  bool in_place = false;
   for (uint32_t r = 0; r < from.members && r < kMaxMembers; ++r) {
     const float weight = from.weights[r];
     if (from.values[r] == nullptr || !(weight > 0) || !std::isfinite(weight)) continue;
@@ -106,17 +106,14 @@ uint32_t cuda_average(const Contributions& from, uint64_t count, float* mean,
     args.weights[args.size] = weight;
     args.members[args.size++] = static_cast<uint8_t>(r);
     run.add(from.values[r], from.encoding);
-    in_place = in_place || static_cast<const void*>(from.values[r]) == mean;
   }
   auto* const not_finite = reinterpret_cast<unsigned long long*>(not_finite_out);
   launch_kernel(clear_word_kernel, 1, 1, 0, on.stream, not_finite);
   if (count == 0 || args.size == 0) return args.size;
-  args.mean = in_place ? nullptr : mean;
   launch_kernel(average_kernel, run.groups(), kThreads, 0, on.stream, args, device::dense(run),
                 not_finite);
-  args.mean = mean;
   launch_kernel(average_again_kernel, run.groups(), kThreads, 0, on.stream, args,
-                device::dense(run), not_finite, in_place);
+                device::dense(run), not_finite);
   return args.size;
 }
 

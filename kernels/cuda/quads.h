@@ -139,6 +139,13 @@ __device__ void write_halves(void* array, uint64_t i, const uint32_t* halves) {
   }
 }
 
+// As a table holds it.
+__device__ inline float rounded(Encoding storage, float value) {
+  if (storage == Encoding::kBfloat16) return from_bfloat16(to_bfloat16(value));
+  if (storage == Encoding::kFloat16) return from_float16(to_float16(value));
+  return value;
+}
+
 // Rounded to nearest.
 template <int N>
 __device__ void write(void* array, uint64_t i, Encoding storage, const Values<N>& values) {

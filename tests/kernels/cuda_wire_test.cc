@@ -149,27 +149,5 @@ TEST_P(CudaAverage, SkipsAbsentMembersAndOddWeights) {
 
 INSTANTIATE_TEST_SUITE_P(Encodings, CudaAverage, testing::ValuesIn(kEncodings));
 
-TEST(CudaAverageInPlace, LikeTheCpuWithAndWithoutNan) {
-  for (const float bad : {1.0F, kNan}) {
-    auto first = random_values(1000, 1), second = random_values(1000, 2);
-    const auto third = random_values(1000, 3);
-    second[999] = bad;
-    auto expected = first;
-    const float weights[] = {1, 2, 3};
-    Array<uint64_t> not_finite(1);
-    const auto average = [&](const Table& kernels, Array<float>& mean) {
-      const std::byte* const values[] = {reinterpret_cast<const std::byte*>(mean.data()),
-                                         reinterpret_cast<const std::byte*>(second.data()),
-                                         reinterpret_cast<const std::byte*>(third.data())};
-      const Contributions from = {values, weights, 3, Encoding::kFloat32};
-      kernels.average(from, mean.size(), mean.data(), not_finite.data(), {});
-    };
-    average(*cuda(), first);
-    ASSERT_EQ(finish(), "");
-    average(cpu(), expected);
-    EXPECT_TRUE(same_bits(first, expected));
-  }
-}
-
 }  // namespace
 }  // namespace asyncmesh::kernels
