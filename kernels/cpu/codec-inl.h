@@ -52,27 +52,32 @@ HWY_INLINE hn::VFromD<D> load_bytes(D d, const std::byte* at) {
 #endif
 }
 
-template <class D>
+// kStream: past the caches, to an address that is aligned to the vector.
+template <bool kStream = false, class D>
 HWY_INLINE void store_bytes([[maybe_unused]] D d, hn::VFromD<D> v, std::byte* at) {
   using T = hn::TFromD<D>;
 #if HWY_TARGET == HWY_SCALAR
   const T lane = hn::GetLane(v);
   __builtin_memcpy(at, &lane, sizeof(lane));
 #else
-  hn::StoreU(v, d, reinterpret_cast<T*>(at));
+  if constexpr (kStream && sizeof(T) * hn::MaxLanes(D()) >= 16) {
+    hn::Stream(v, d, reinterpret_cast<T*>(at));
+  } else {
+    hn::StoreU(v, d, reinterpret_cast<T*>(at));
+  }
 #endif
 }
 
 // 16-bit words of lanes that hold no more than 16 bits. d: of the lanes.
-template <class D>
+template <bool kStream = false, class D>
 HWY_INLINE void store_narrow([[maybe_unused]] D d, hn::VFromD<D> lanes, std::byte* at) {
   const hn::Rebind<uint16_t, D> d16;
 #if HWY_TARGET == HWY_SCALAR
-  store_bytes(d16, hn::Set(d16, static_cast<uint16_t>(hn::GetLane(lanes))), at);
+  store_bytes<kStream>(d16, hn::Set(d16, static_cast<uint16_t>(hn::GetLane(lanes))), at);
 #elif HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-  store_bytes(d16, hn::TruncateTo(d16, lanes), at);
+  store_bytes<kStream>(d16, hn::TruncateTo(d16, lanes), at);
 #else
-  store_bytes(d16, hn::DemoteTo(d16, hn::BitCast(hn::RebindToSigned<D>(), lanes)), at);
+  store_bytes<kStream>(d16, hn::DemoteTo(d16, hn::BitCast(hn::RebindToSigned<D>(), lanes)), at);
 #endif
 }
 
@@ -91,9 +96,9 @@ struct Float32 {
   static HWY_INLINE hn::VFromD<D> load(D d, const std::byte* at) {
     return load_bytes(d, at);
   }
-  template <class D>
+  template <bool kStream = false, class D>
   static HWY_INLINE void store(D d, hn::VFromD<D> v, std::byte* at) {
-    store_bytes(d, v, at);
+    store_bytes<kStream>(d, v, at);
   }
   static HWY_INLINE uint32_t bits1(const std::byte* at) {
     uint32_t word;
@@ -128,9 +133,9 @@ struct Bfloat16 {
     const auto nan = hn::RebindMask(du, hn::IsNaN(v));
     return hn::IfThenElse(nan, hn::Or(upper, hn::Set(du, 0x40)), rounded);
   }
-  template <class D>
+  template <bool kStream = false, class D>
   static HWY_INLINE void store(D d, hn::VFromD<D> v, std::byte* at) {
-    store_narrow(hn::RebindToUnsigned<D>(), words(d, v), at);
+    store_narrow<kStream>(hn::RebindToUnsigned<D>(), words(d, v), at);
   }
   static HWY_INLINE float load1(const std::byte* at) {
     uint16_t word;
@@ -172,12 +177,12 @@ struct Float16 {
     return hn::BitCast(d, hn::Or(magnitude, sign));
 #endif
   }
-  template <class D>
+  template <bool kStream = false, class D>
   static HWY_INLINE void store([[maybe_unused]] D d, hn::VFromD<D> v, std::byte* at) {
 #if ASYNCMESH_HAVE_F16C
     const hn::Rebind<uint16_t, D> d16;
     const hn::Rebind<hwy::float16_t, D> dh;
-    store_bytes(d16, hn::BitCast(d16, hn::DemoteTo(dh, v)), at);
+    store_bytes<kStream>(d16, hn::BitCast(d16, hn::DemoteTo(dh, v)), at);
 #else
     const hn::RebindToUnsigned<D> du;
     const auto bits = hn::BitCast(du, v);
@@ -195,7 +200,7 @@ struct Float16 {
         hn::Or(hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 0x3FF)), hn::Set(du, 0x7E00));
     word = hn::IfThenElse(magnitude_above(du, magnitude, 0x7F800000), nan, word);
     word = hn::Or(word, hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 0x8000)));
-    store_narrow(du, word, at);
+    store_narrow<kStream>(du, word, at);
 #endif
   }
   static HWY_INLINE float load1(const std::byte* at) {
@@ -222,12 +227,14 @@ HWY_INLINE auto with_format(Encoding encoding, const Visitor& visitor) {
   }
 }
 
-template <class Format>
+// kStream of a run: past the caches, to memory that is aligned to 64 bytes; the caller flushes
+// (hwy::FlushStream). Pays for what exceeds the caches: lines that are written need not be read.
+template <class Format, bool kStream = false>
 HWY_INLINE void decode_run(const std::byte* from, size_t count, float* to) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
   for (; count >= lanes; count -= lanes) {
-    hn::StoreU(Format::load(d, from), d, to);
+    Float32::store<kStream>(d, Format::load(d, from), reinterpret_cast<std::byte*>(to));
     from += lanes * Format::kBytes;
     to += lanes;
   }
@@ -237,12 +244,12 @@ HWY_INLINE void decode_run(const std::byte* from, size_t count, float* to) {
   }
 }
 
-template <class Format>
+template <class Format, bool kStream = false>
 HWY_INLINE void encode_run(const float* from, size_t count, std::byte* to) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
   for (; count >= lanes; count -= lanes) {
-    Format::store(d, hn::LoadU(d, from), to);
+    Format::template store<kStream>(d, hn::LoadU(d, from), to);
     from += lanes;
     to += lanes * Format::kBytes;
   }

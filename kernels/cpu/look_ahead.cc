@@ -3,10 +3,13 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/look_ahead.cc"
 #include <hwy/foreach_target.h>
 // After foreach_target.h, which includes this file once per target.
+#include <hwy/cache_control.h>
+
 #include "kernels/cpu/codec-inl.h"
 #include "kernels/cpu/dense.h"
 #include "kernels/cpu/element_cursor.h"
 #include "kernels/cpu/spread.h"
+#include "kernels/cpu/streaming.h"
 #include "kernels/element.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -17,17 +20,25 @@ HWY_INLINE V looked_ahead_vector(D d, float gamma, V w, V previous) {
   return hn::Add(w, hn::Mul(hn::Set(d, gamma), hn::Sub(w, previous)));
 }
 
-void look_ahead_here(const float* w, const float* previous, uint64_t count, float gamma,
-                     float* point) {
+template <bool kStream>
+HWY_INLINE void look_ahead_run(const float* w, const float* previous, uint64_t count, float gamma,
+                               float* point) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
   uint64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
     const auto next =
         looked_ahead_vector(d, gamma, hn::LoadU(d, w + i), hn::LoadU(d, previous + i));
-    hn::StoreU(next, d, point + i);
+    Float32::store<kStream>(d, next, reinterpret_cast<std::byte*>(point + i));
   }
   for (; i < count; ++i) point[i] = looked_ahead(gamma, w[i], previous[i]);
+}
+
+void look_ahead_here(const float* w, const float* previous, uint64_t count, float gamma,
+                     float* point, bool stream) {
+  if (!stream) return look_ahead_run<false>(w, previous, count, gamma, point);
+  look_ahead_run<true>(w, previous, count, gamma, point);
+  hwy::FlushStream();
 }
 
 void nesterov_here(float* w, float* previous, const float* gradient, uint64_t count,
@@ -99,9 +110,12 @@ HWY_EXPORT(table_ema_here);
 
 void cpu_look_ahead(const float* w, const float* previous, uint64_t count, float gamma,
                     float* point, const Execution& on) {
+  // Not into one of its own operands, whose lines are there already.
+  const bool stream =
+      point != w && point != previous && worth_streaming(point, count * sizeof(float));
   spread_elements(on.workers, count, [&](uint64_t begin, uint64_t end) {
     HWY_DYNAMIC_DISPATCH(look_ahead_here)
-    (w + begin, previous + begin, end - begin, gamma, point + begin);
+    (w + begin, previous + begin, end - begin, gamma, point + begin, stream);
   });
 }
 

@@ -26,6 +26,7 @@ namespace asyncmesh::kernels::HWY_NAMESPACE {
 
 // values[0, count) as `wire` says. `first` is the number of values[0] in the whole run: a multiple
 // of kGroup for scaled encodings (`out` then starts a group), of kScaled for stochastic rounding.
+template <bool kStream = false>
 HWY_INLINE void quantise_run(const float* values, uint64_t count, const Wire& wire, uint64_t first,
                              std::byte* out) {
   const bool stochastic = wire.rounding == Rounding::kStochastic;
@@ -34,11 +35,11 @@ HWY_INLINE void quantise_run(const float* values, uint64_t count, const Wire& wi
       __builtin_memcpy(out, values, count * sizeof(float));
       return;
     case Encoding::kBfloat16:
-      return stochastic ? stochastic_run<Bfloat16>(values, count, wire.seed, first, out)
-                        : encode_run<Bfloat16>(values, count, out);
+      return stochastic ? stochastic_run<Bfloat16, kStream>(values, count, wire.seed, first, out)
+                        : encode_run<Bfloat16, kStream>(values, count, out);
     case Encoding::kFloat16:
-      return stochastic ? stochastic_run<Float16>(values, count, wire.seed, first, out)
-                        : encode_run<Float16>(values, count, out);
+      return stochastic ? stochastic_run<Float16, kStream>(values, count, wire.seed, first, out)
+                        : encode_run<Float16, kStream>(values, count, out);
     case Encoding::kInt8:
       return stochastic ? scaled_run<Encoding::kInt8, true>(values, count, wire.seed, first, out)
                         : scaled_run<Encoding::kInt8, false>(values, count, wire.seed, first, out);
@@ -50,6 +51,7 @@ HWY_INLINE void quantise_run(const float* values, uint64_t count, const Wire& wi
 
 // Values [first, first + count) of the run encoded at `encoded`. For scaled encodings `first` is a
 // multiple of kScaled.
+template <bool kStream = false>
 HWY_INLINE void dequantise_run(const std::byte* encoded, Encoding encoding, uint64_t first,
                                uint64_t count, float* out) {
   switch (encoding) {
@@ -57,13 +59,13 @@ HWY_INLINE void dequantise_run(const std::byte* encoded, Encoding encoding, uint
       __builtin_memcpy(out, encoded + first * Float32::kBytes, count * Float32::kBytes);
       return;
     case Encoding::kBfloat16:
-      return decode_run<Bfloat16>(encoded + first * Bfloat16::kBytes, count, out);
+      return decode_run<Bfloat16, kStream>(encoded + first * Bfloat16::kBytes, count, out);
     case Encoding::kFloat16:
-      return decode_run<Float16>(encoded + first * Float16::kBytes, count, out);
+      return decode_run<Float16, kStream>(encoded + first * Float16::kBytes, count, out);
     case Encoding::kInt8:
-      return descale_run<Encoding::kInt8>(encoded, first, count, out);
+      return descale_run<Encoding::kInt8, kStream>(encoded, first, count, out);
     case Encoding::kInt4:
-      return descale_run<Encoding::kInt4>(encoded, first, count, out);
+      return descale_run<Encoding::kInt4, kStream>(encoded, first, count, out);
   }
 }
 

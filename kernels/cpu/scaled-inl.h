@@ -235,6 +235,7 @@ HWY_INLINE void unfold_codes(const std::byte* from, int8_t* codes) {
   }
 }
 
+template <bool kStream>
 HWY_INLINE void decode_row(const int8_t* codes, float scale, float* out) {
   const RowTag d;
   const hn::RebindToSigned<RowTag> di;
@@ -242,11 +243,23 @@ HWY_INLINE void decode_row(const int8_t* codes, float scale, float* out) {
   const auto factor = hn::Set(d, scale);
   for (size_t i = 0; i < kScaled; i += hn::Lanes(d)) {
     const auto code = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(d8, codes + i)));
-    hn::StoreU(hn::Mul(factor, code), d, out + i);
+    Float32::store<kStream>(d, hn::Mul(factor, code), reinterpret_cast<std::byte*>(out + i));
   }
 }
 
-template <Encoding kEncoding>
+// One row from its codes, of which there are as many bytes as it takes.
+template <Encoding kEncoding, bool kStream>
+HWY_INLINE void descale_row(const std::byte* codes, float scale, float* out) {
+  if constexpr (kEncoding == Encoding::kInt4) {
+    HWY_ALIGN int8_t unfolded[kScaled];
+    unfold_codes(codes, unfolded);
+    decode_row<kStream>(unfolded, scale, out);
+  } else {
+    decode_row<kStream>(reinterpret_cast<const int8_t*>(codes), scale, out);
+  }
+}
+
+template <Encoding kEncoding, bool kStream = false>
 HWY_INLINE void descale_run(const std::byte* encoded, uint64_t first, uint64_t count, float* out) {
   constexpr size_t kPerByte = kEncoding == Encoding::kInt4 ? 2 : 1;
   constexpr size_t kGroupBytes = kScaleBytes + kGroup / kPerByte;
@@ -255,24 +268,17 @@ HWY_INLINE void descale_run(const std::byte* encoded, uint64_t first, uint64_t c
     const std::byte* const group = encoded + value / kGroup * kGroupBytes;
     const auto in_group = static_cast<size_t>(value % kGroup);
     const float scale = Float32::load1(group + in_group / kScaled * sizeof(float));
-    const std::byte* codes = group + kScaleBytes + in_group / kPerByte;
-    const uint64_t length = count - i < kScaled ? count - i : kScaled;
-    HWY_ALIGN std::byte last[kScaled];
+    const std::byte* const codes = group + kScaleBytes + in_group / kPerByte;
+    if (HWY_LIKELY(count - i >= kScaled)) {
+      descale_row<kEncoding, kStream>(codes, scale, out + i);
+      continue;
+    }
+    const auto rest = static_cast<size_t>(count - i);
+    HWY_ALIGN std::byte last[kScaled] = {};
     HWY_ALIGN float padded[kScaled];
-    if (HWY_UNLIKELY(length < kScaled)) {
-      __builtin_memset(last, 0, sizeof(last));
-      __builtin_memcpy(last, codes, (length + kPerByte - 1) / kPerByte);
-      codes = last;
-    }
-    float* const to = HWY_LIKELY(length == kScaled) ? out + i : padded;
-    if constexpr (kEncoding == Encoding::kInt4) {
-      HWY_ALIGN int8_t unfolded[kScaled];
-      unfold_codes(codes, unfolded);
-      decode_row(unfolded, scale, to);
-    } else {
-      decode_row(reinterpret_cast<const int8_t*>(codes), scale, to);
-    }
-    if (HWY_UNLIKELY(length < kScaled)) __builtin_memcpy(out + i, padded, length * sizeof(float));
+    __builtin_memcpy(last, codes, (rest + kPerByte - 1) / kPerByte);
+    descale_row<kEncoding, false>(last, scale, padded);
+    __builtin_memcpy(out + i, padded, rest * sizeof(float));
   }
 }
 

@@ -153,7 +153,7 @@ void stochastic_row_of_any(const float* values, uint32_t key, std::byte* out) {
   }
 }
 
-template <class Format>
+template <class Format, bool kStream>
 HWY_INLINE void stochastic_row(const float* values, uint32_t key, std::byte* out) {
   const RowTag d;
   const RowBitsTag du;
@@ -163,15 +163,15 @@ HWY_INLINE void stochastic_row(const float* values, uint32_t key, std::byte* out
     const auto bits = hn::BitCast(du, hn::LoadU(d, values + i * kRowLanes));
     const auto magnitude = hn::And(bits, hn::Set(du, 0x7FFFFFFF));
     largest = hn::Max(largest, magnitude);
-    store_narrow(du, Stochastic<Format>::plain(bits, magnitude, random.bits(i)),
-                 out + i * kRowLanes * Format::kBytes);
+    store_narrow<kStream>(du, Stochastic<Format>::plain(bits, magnitude, random.bits(i)),
+                          out + i * kRowLanes * Format::kBytes);
   }
   if (HWY_LIKELY(hn::AllFalse(du, magnitude_above(du, largest, Stochastic<Format>::kPlain))))
     return;
   stochastic_row_of_any<Format>(values, key, out);
 }
 
-template <class Format>
+template <class Format, bool kStream = false>
 HWY_NOINLINE void stochastic_run(const float* values, uint64_t count, uint64_t seed, uint64_t first,
                                  std::byte* out) {
   for (uint64_t group = 0; group < count; group += kGroup) {
@@ -182,13 +182,14 @@ HWY_NOINLINE void stochastic_run(const float* values, uint64_t count, uint64_t s
     for (size_t row = 0; row < whole; ++row) {
       const float* const at = values + group + row * kScaled;
       if (ahead) prefetch_row(at + kAhead);
-      stochastic_row<Format>(at, keys.of[row], out + (group + row * kScaled) * Format::kBytes);
+      stochastic_row<Format, kStream>(at, keys.of[row],
+                                      out + (group + row * kScaled) * Format::kBytes);
     }
     if (rest == 0) continue;
     HWY_ALIGN float padded[kScaled];
     HWY_ALIGN std::byte last[kScaled * Format::kBytes];
     padded_row(values + group + whole * kScaled, rest, padded);
-    stochastic_row<Format>(padded, keys.of[whole], last);
+    stochastic_row<Format, false>(padded, keys.of[whole], last);
     __builtin_memcpy(out + (group + whole * kScaled) * Format::kBytes, last, rest * Format::kBytes);
   }
 }

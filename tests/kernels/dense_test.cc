@@ -180,6 +180,16 @@ TEST(DenseKernels, LookAheadIsItsElement) {
   });
 }
 
+TEST(DenseKernels, LookAheadPastTheCachesIsTheSame) {
+  constexpr uint64_t kCount = (uint64_t{8} << 20) + 5;  // what streaming.h holds for large
+  const std::vector<float> w(kCount, 1.5F), previous(kCount, 1.25F);
+  std::vector<float> memory(kCount + 16);
+  float* const aligned =
+      memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64 / sizeof(float);
+  cpu().look_ahead(w.data(), previous.data(), kCount, 0.5F, aligned, {});
+  for (uint64_t i = 0; i < kCount; ++i) ASSERT_EQ(aligned[i], 1.625F) << i;
+}
+
 TEST(DenseKernels, NesterovIsItsElement) {
   Numbers numbers;
   on_every_target([&] {

@@ -166,6 +166,27 @@ TEST(Quantise, AnyRangeOfBlocksCanBeDecoded) {
   });
 }
 
+TEST(Quantise, PastTheCachesIsTheSame) {
+  Values source;
+  alignas(64) static std::byte out[16 * kGroup];
+  alignas(64) static float back[4 * kGroup];
+  on_every_target([&] {
+    for (const Encoding encoding : kEncodings) {
+      for (const Rounding rounding : kRoundings) {
+        for (const uint64_t count : {3 * kGroup + 77, 4 * kGroup}) {
+          const auto values = source.mixed(count);
+          const Wire wire = {encoding, rounding, 8};
+          const auto expected = quantised(values, wire);
+          quantise_values(values.data(), count, wire, 0, out, true);
+          ASSERT_EQ(std::memcmp(out, expected.data(), expected.size()), 0);
+          dequantise_values(out, encoding, 0, count, back, true);
+          expect_alike({back, back + count}, dequantised(expected, encoding, count));
+        }
+      }
+    }
+  });
+}
+
 TEST(Quantise, ThreadsDoNotShow) {
   Values source;
   const auto values = source.mixed(300 * kGroup + 77);
