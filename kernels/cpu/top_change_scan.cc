@@ -6,6 +6,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/cpu/codec-inl.h"
 #include "kernels/cpu/element_cursor.h"
@@ -100,7 +101,7 @@ struct TileScan {
 
 template <class Mask>
 HWY_INLINE uint64_t bits_of_mask(ScoreTag d, Mask mask) {
-  uint64_t bits = 0;
+  std::conditional_t<(hn::MaxLanes(ScoreTag()) > 8), uint16_t, uint8_t> bits = 0;
   hn::StoreMaskBits(d, mask, reinterpret_cast<uint8_t*>(&bits));
   return bits;
 }
@@ -129,7 +130,6 @@ void scan_words(const Source& source, uint64_t element, uint64_t words, TileScan
       above |= bits_of_mask(d, is_above) << i;
       ties |= bits_of_mask(d, hn::Or(hn::Eq(scores, low), hn::Eq(scores, high))) << i;
       const uint64_t inside = bits_of_mask(d, is_inside);
-      if (inside == 0) continue;
       const auto index =
           hn::Add(iota, hn::Set(d, static_cast<int32_t>(element + word * kWord + i)));
       hn::StoreU(hn::Compress(scores, is_inside), d, scores_out + count);
