@@ -32,6 +32,10 @@ class Sums {
   HWY_INLINE void add(size_t vector, Vector value) {
     sums_[vector] = hn::Add(sums_[vector], value);
   }
+  // The product of two fp32 is exact, so that an fma rounds as a product and a sum do.
+  HWY_INLINE void add_product(size_t vector, Vector a, Vector b) {
+    sums_[vector] = hn::MulAdd(a, b, sums_[vector]);
+  }
   HWY_INLINE double fold() const {
     HWY_ALIGN double lanes[kSumLanes];
     for (size_t i = 0; i < kVectors; ++i) hn::Store(sums_[i], Tag(), lanes + i * kLanes);
@@ -83,9 +87,9 @@ struct ComparisonSums {
       const auto b = doubles<Second>(second_at + i * Sums::kLanes * Second::kBytes);
       const auto distance = hn::Sub(a, b);
       squared_distance.add(i, hn::Mul(distance, distance));
-      dot.add(i, hn::Mul(a, b));
-      first.add(i, hn::Mul(a, a));
-      second.add(i, hn::Mul(b, b));
+      dot.add_product(i, a, b);
+      first.add_product(i, a, a);
+      second.add_product(i, b, b);
     }
   }
 };
