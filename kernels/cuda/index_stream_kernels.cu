@@ -1,6 +1,7 @@
 // encode_indices and decode_indices: a warp per block of kIndexBlock indices.
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/scan.h"
 #include "kernels/selection.h"
 
 namespace asyncmesh::kernels {
@@ -44,29 +45,13 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Inclusive over the threads of a group. `warps` is shared, one per warp.
-__device__ uint32_t inclusive_scan(uint32_t value, uint32_t* warps) {
-  const uint32_t lane = threadIdx.x % kWarp;
-  for (uint32_t step = 1; step < kWarp; step *= 2) {
-    const uint32_t before = __shfl_up_sync(kAllLanes, value, step);
-    if (lane >= step) value += before;
-  }
-  if (lane == kWarp - 1) warps[threadIdx.x / kWarp] = value;
-  __syncthreads();
-  uint32_t sum = value;
-  for (uint32_t warp = 0; warp < threadIdx.x / kWarp; ++warp) sum += warps[warp];
-  __syncthreads();
-  return sum;
-}
-
 // Turns the numbers of words of each kThreads headers into ends within them; `sums` has the whole.
 __global__ void __launch_bounds__(kThreads)
     index_ends_kernel(Header* headers, uint64_t blocks, uint32_t* sums) {
-  __shared__ uint32_t warps[kThreads / kWarp];
   const uint64_t pieces = (blocks + kThreads - 1) / kThreads;
   for (uint64_t piece = blockIdx.x; piece < pieces; piece += gridDim.x) {
     const uint64_t block = piece * kThreads + threadIdx.x;
-    const uint32_t end = inclusive_scan(block < blocks ? headers[block].end : 0, warps);
+    const uint32_t end = device::inclusive_scan(block < blocks ? headers[block].end : 0);
     if (block < blocks) headers[block].end = end;
     if (threadIdx.x == kThreads - 1) sums[piece] = end;
   }
@@ -75,20 +60,8 @@ __global__ void __launch_bounds__(kThreads)
 // One group: what lies before each piece.
 __global__ void __launch_bounds__(kThreads)
     index_pieces_kernel(uint32_t* sums, uint64_t blocks, uint64_t* bytes_out) {
-  __shared__ uint32_t warps[kThreads / kWarp];
-  const uint64_t pieces = (blocks + kThreads - 1) / kThreads;
-  uint32_t before = 0;
-  for (uint64_t first = 0; first < pieces; first += kThreads) {
-    const uint64_t piece = first + threadIdx.x;
-    const uint32_t own = piece < pieces ? sums[piece] : 0;
-    const uint32_t end = inclusive_scan(own, warps);
-    if (piece < pieces) sums[piece] = before + end - own;
-    if (threadIdx.x == kThreads - 1) warps[0] = end;
-    __syncthreads();
-    before += warps[0];
-    __syncthreads();
-  }
-  if (threadIdx.x == 0) *bytes_out = blocks * sizeof(Header) + uint64_t{before} * 4;
+  const uint32_t words = device::scan_array(sums, (blocks + kThreads - 1) / kThreads);
+  if (threadIdx.x == 0) *bytes_out = blocks * sizeof(Header) + uint64_t{words} * 4;
 }
 
 __global__ void __launch_bounds__(kThreads)

@@ -48,18 +48,4 @@ __device__ inline uint64_t tiles_of(const TableLaunch& table) {
   return (table.end_element - table.begin_element + kTile - 1) / kTile;
 }
 
-// Inclusive over the threads of a group. `warps` is shared, one per warp.
-__device__ inline Pair inclusive_scan(Pair value, Pair* warps) {
-  const uint32_t lane = threadIdx.x % kWarp;
-  for (uint32_t step = 1; step < kWarp; step *= 2) {
-    const Pair before = __shfl_up_sync(device::kAllLanes, value, step);
-    if (lane >= step) value += before;
-  }
-  if (lane == kWarp - 1) warps[threadIdx.x / kWarp] = value;
-  __syncthreads();
-  for (uint32_t warp = 0; warp < threadIdx.x / kWarp; ++warp) value += warps[warp];
-  __syncthreads();
-  return value;
-}
-
 }  // namespace asyncmesh::kernels::selection

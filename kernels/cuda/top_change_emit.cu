@@ -1,5 +1,6 @@
 // What lies before each tile of top_change, and pass 2: the indices.
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/scan.h"
 #include "kernels/cuda/tiles.h"
 #include "kernels/cuda/top_change_steps.h"
 
@@ -9,13 +10,12 @@ namespace {
 // Pieces of kThreads tiles; `pieces` gets the sum of each.
 __global__ void __launch_bounds__(kThreads)
     sum_tiles_kernel(const __grid_constant__ Room room, uint64_t tiles) {
-  __shared__ Pair warps[kThreads / kWarp];
   const Where where = room.state->where;
   const uint64_t pieces = (tiles + kThreads - 1) / kThreads;
   for (uint64_t piece = blockIdx.x; piece < pieces; piece += gridDim.x) {
     const uint64_t tile = piece * kThreads + threadIdx.x;
     const Pair own = tile < tiles ? selected(room.tiles[tile], where) : 0;
-    const Pair upto = inclusive_scan(own, warps);
+    const Pair upto = device::inclusive_scan(own);
     if (tile < tiles) room.before[tile] = upto - own;
     if (threadIdx.x == kThreads - 1) room.pieces[piece] = upto;
   }
@@ -24,20 +24,7 @@ __global__ void __launch_bounds__(kThreads)
 // One group. Leaves the threshold for the next call.
 __global__ void __launch_bounds__(kThreads)
     scan_pieces_kernel(const __grid_constant__ Room room, uint64_t tiles, Threshold* threshold) {
-  __shared__ Pair warps[kThreads / kWarp];
-  __shared__ Pair total;
-  const uint64_t pieces = (tiles + kThreads - 1) / kThreads;
-  Pair before = 0;
-  for (uint64_t first = 0; first < pieces; first += kThreads) {
-    const uint64_t piece = first + threadIdx.x;
-    const Pair own = piece < pieces ? room.pieces[piece] : 0;
-    const Pair upto = inclusive_scan(own, warps);
-    if (piece < pieces) room.pieces[piece] = before + upto - own;
-    if (threadIdx.x == kThreads - 1) total = upto;
-    __syncthreads();
-    before += total;
-    __syncthreads();
-  }
+  device::scan_array(room.pieces, (tiles + kThreads - 1) / kThreads);
   if (threadIdx.x != 0) return;
   threshold->score = float_of(room.state->score);
   threshold->passes = room.state->where == Where::kExact ? 3 + kRounds : 2;

@@ -1,6 +1,7 @@
 // The k-th score by its leading bits: histograms over the survivors, or over the data where the
 // bracket failed.
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/scan.h"
 #include "kernels/cuda/tiles.h"
 #include "kernels/cuda/top_change_steps.h"
 
@@ -71,14 +72,13 @@ __global__ void __launch_bounds__(kThreads)
 
 // One group: the bin of the k-th score adds its bits to what is known.
 __global__ void __launch_bounds__(kThreads) pick_kernel(uint32_t round, State* state) {
-  __shared__ Pair warps[kThreads / kWarp];
   if (state->where != Where::kExact && state->where != Where::kBetween) return;
   constexpr uint32_t kOwn = kBins / kThreads;
   const uint32_t top = kBins - 1 - threadIdx.x * kOwn;  // each thread has kOwn bins, down from here
   const uint32_t rank = state->rank;
   uint32_t own = 0;
   for (uint32_t i = 0; i < kOwn; ++i) own += state->histogram[top - i];
-  const auto upto = static_cast<uint32_t>(inclusive_scan(own, warps));
+  const auto upto = device::inclusive_scan(own);
   uint32_t before = upto - own;
   if (before < rank && rank <= upto) {
     uint32_t bin = top;

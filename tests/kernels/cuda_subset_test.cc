@@ -56,6 +56,12 @@ const Shape kShapes[] = {{"one", one, 64, Layout::kOdd},
 // More rows than the executor's largest grid has places for.
 const Shape kLarge = {"large8", large, 8, Layout::kAligned};
 
+// Bytes by which buffers are off the alignment that four values at a time need; in every second
+// test.
+size_t skew_of(Encoding encoding, bool odd) {
+  return odd && !scaled(encoding) ? encoded_bytes(encoding, 1) : 0;
+}
+
 backend::Table table_of(const Shape& shape, Encoding storage, uint64_t seed) {
   return {shape.counts(), shape.granularity, storage, shape.layout, seed};
 }
@@ -66,13 +72,15 @@ class CudaPack : public testing::TestWithParam<std::tuple<Shape, Encoding>> {
                            bool with_encoded) {
     const uint64_t count = cpu().subset_elements(table_.view(), subset);
     ASSERT_EQ(cuda()->subset_elements(table_.view(), subset), count);
-    Array<float> snapshot(count + 1, 12345.0F);
-    Array<std::byte> encoded(encoded_bytes(wire.encoding, count) + 1, std::byte{0xAB});
+    Array<float> snapshot(count + 2, 12345.0F);
+    const size_t skew = skew_of(wire.encoding);
+    Array<std::byte> encoded(encoded_bytes(wire.encoding, count) + 1 + skew, std::byte{0xAB});
     auto expected = snapshot;
     auto expected_bytes = encoded;
     const auto pack = [&](const Table& kernels, Array<float>& values, Array<std::byte>& bytes) {
-      kernels.partition_pack(table_.view(), subset, wire, with_snapshot ? values.data() : nullptr,
-                             with_encoded ? bytes.data() : nullptr, {});
+      kernels.partition_pack(table_.view(), subset, wire,
+                             with_snapshot ? values.data() + skew % 3 : nullptr,
+                             with_encoded ? bytes.data() + skew : nullptr, {});
     };
     pack(cpu(), expected, expected_bytes);
     pack(*cuda(), snapshot, encoded);
@@ -86,10 +94,16 @@ class CudaPack : public testing::TestWithParam<std::tuple<Shape, Encoding>> {
   void expect_unpack_like_the_cpu(const Subset& subset, Encoding encoding,
                                   const Array<std::byte>& bytes) {
     backend::Table target(other_), expected(other_);
-    cpu().partition_unpack(expected.view(), subset, encoding, bytes.data(), {});
-    cuda()->partition_unpack(target.view(), subset, encoding, bytes.data(), {});
+    const std::byte* const from = bytes.data() + skew_of(encoding);
+    cpu().partition_unpack(expected.view(), subset, encoding, from, {});
+    cuda()->partition_unpack(target.view(), subset, encoding, from, {});
     ASSERT_EQ(finish(), "");
     EXPECT_TRUE(same_bits(target.bytes(), expected.bytes())) << static_cast<int>(encoding);
+  }
+
+  // The snapshot is off by one value with fp32 and by two with 16 bits.
+  static size_t skew_of(Encoding encoding) {
+    return kernels::skew_of(encoding, std::get<1>(GetParam()) == Encoding::kFloat16);
   }
 
   backend::Table table_ = table_of(std::get<0>(GetParam()), std::get<1>(GetParam()), 21);
@@ -153,6 +167,7 @@ class CudaApply : public testing::TestWithParam<std::tuple<Shape, Rule>> {
   struct Case {
     Encoding storage, encoding, mirror;
     bool with_mirror;
+    uint64_t skew = 0;  // values by which snapshot, mean, own and ema are off
   };
 
   // One application on both tables; some blocks have been visited before.
@@ -163,10 +178,11 @@ class CudaApply : public testing::TestWithParam<std::tuple<Shape, Rule>> {
     Subset subset = table.subset(18, table.blocks() < 3 ? 1 : 3, 0);
     subset.limit = limit;
     const uint64_t count = cpu().subset_elements(table.view(), subset);
-    const auto snapshot = random_values(count, 1), mean = random_values(count, 2);
-    Array<std::byte> own(encoded_bytes(of.encoding, count));
-    cpu().quantise(snapshot.data(), count, {of.encoding}, 0, own.data(), {});
-    auto ema = random_values(table.elements(), 3), expected_ema = ema;
+    const auto snapshot = random_values(count + 4, 1), mean = random_values(count + 4, 2);
+    const size_t skew = skew_of(of.encoding, of.skew == 1);
+    Array<std::byte> own(encoded_bytes(of.encoding, count) + skew);
+    cpu().quantise(snapshot.data(), count, {of.encoding}, 0, own.data() + skew, {});
+    auto ema = random_values(table.elements() + 4, 3), expected_ema = ema;
     Array<uint64_t> visited((table.blocks() + 63) / 64, 0xF0F0F0F0F0F0F0F0ULL);
     auto expected_visited = visited;
     ApplyArgs args;
@@ -177,10 +193,10 @@ class CudaApply : public testing::TestWithParam<std::tuple<Shape, Rule>> {
     const auto apply = [&](const Table& kernels, const backend::Table& w, Array<float>& e,
                            Array<uint64_t>& bits, const backend::Table& copy) {
       const ParameterTable second = copy.view();
-      ApplyArrays arrays = {snapshot.data(), mean.data()};
-      arrays.own = lossless(of.encoding) ? nullptr : own.data();
+      ApplyArrays arrays = {snapshot.data() + of.skew / 3 % 2, mean.data() + of.skew / 4};
+      arrays.own = lossless(of.encoding) ? nullptr : own.data() + skew;
       arrays.encoding = of.encoding;
-      arrays.ema = args.rule == Rule::kEma ? e.data() : nullptr;
+      arrays.ema = args.rule == Rule::kEma ? e.data() + of.skew / 2 % 2 : nullptr;
       arrays.visited = args.rule == Rule::kEma ? bits.data() : nullptr;
       arrays.mirror = of.with_mirror ? &second : nullptr;
       kernels.apply(w.view(), subset, args, arrays, {});
@@ -202,6 +218,14 @@ TEST_P(CudaApply, LikeTheCpu) {
   expect_like_the_cpu({Encoding::kBfloat16, Encoding::kInt8, Encoding::kFloat16, true}, UINT64_MAX);
   expect_like_the_cpu({Encoding::kFloat16, Encoding::kFloat32, Encoding::kFloat32, false}, 5);
   expect_like_the_cpu({Encoding::kFloat32, Encoding::kFloat32, Encoding::kFloat32, false}, 7);
+}
+
+// Each array by itself off its alignment.
+TEST_P(CudaApply, OfUnalignedArraysLikeTheCpu) {
+  for (const uint64_t skew : {1, 2, 3, 4}) {
+    expect_like_the_cpu({Encoding::kFloat32, Encoding::kFloat16, Encoding::kFloat32, true, skew},
+                        UINT64_MAX);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, CudaApply,

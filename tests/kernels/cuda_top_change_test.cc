@@ -32,16 +32,8 @@ class Problem {
   Array<float>& reference() { return reference_; }
 
   Array<uint32_t> expected(uint64_t k) const {
-    std::vector<uint32_t> scores(table_.elements()), order(scores.size());
-    Array<float> w(scores.size());
-    Array<uint32_t> indices(scores.size());
-    std::iota(indices.begin(), indices.end(), 0);
-    const auto* const bytes = reinterpret_cast<std::byte*>(w.data());
-    cpu().index_pack(table_.view(), indices.data(), indices.size(), {}, {},
-                     const_cast<std::byte*>(bytes), {});
-    for (size_t i = 0; i < scores.size(); ++i) {
-      scores[i] = selection::score_of(w[i], reference_[i], weight_.empty() ? 1.0F : weight_[i]);
-    }
+    const std::vector<uint32_t> scores = all_scores();
+    std::vector<uint32_t> order(scores.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(),
                      [&](uint32_t a, uint32_t b) { return scores[a] > scores[b]; });
@@ -63,10 +55,30 @@ class Problem {
     EXPECT_EQ(indices.back(), 0xABABABABU);
     indices.pop_back();
     EXPECT_TRUE(same_bits(indices, expected(k))) << "k = " << k;
+    EXPECT_EQ(threshold[0].score, smallest_score(indices));
     return threshold[0].passes;
   }
 
  private:
+  std::vector<uint32_t> all_scores() const {
+    std::vector<uint32_t> scores(table_.elements());
+    Array<float> w(scores.size());
+    Array<uint32_t> indices(scores.size());
+    std::iota(indices.begin(), indices.end(), 0);
+    cpu().index_pack(table_.view(), indices.data(), indices.size(), {}, {},
+                     reinterpret_cast<std::byte*>(w.data()), {});
+    for (size_t i = 0; i < scores.size(); ++i) {
+      scores[i] = selection::score_of(w[i], reference_[i], weight_.empty() ? 1.0F : weight_[i]);
+    }
+    return scores;
+  }
+  float smallest_score(const Array<uint32_t>& indices) const {
+    const std::vector<uint32_t> scores = all_scores();
+    uint32_t smallest = indices.empty() ? 0 : UINT32_MAX;
+    for (const uint32_t index : indices) smallest = std::min(smallest, scores[index]);
+    return float_of(smallest);
+  }
+
   const backend::Table& table_;
   Array<float> reference_;
   Array<float> weight_;
@@ -158,6 +170,18 @@ TEST(CudaTopChange, SortedDenormalAndNotFinite) {
                               : i % 3 == 1 ? -INFINITY
                                            : static_cast<float>(i); },
       2);
+}
+
+// The bracket is open to one side, and the k-th score is one of many at its edge.
+TEST(CudaTopChange, TiesAtTheEdgesOfTheBracket) {
+  constexpr uint64_t kElements = 70001;
+  const auto values = random_values(kElements, 4);
+  const auto few_zeros = [&](uint64_t i) { return i % 2 == 0 ? 0.0F : 5.0F + values[i]; };
+  const auto many_tops = [&](uint64_t i) { return i % 2 == 0 ? 9.0F : values[i]; };
+  for (const uint64_t k : {kElements / 2 + 20, kElements / 2 + 21, kElements / 2 - 20}) {
+    expect_exact_with(kElements, k, few_zeros, 2);
+    expect_exact_with(kElements, k, many_tops, 2);
+  }
 }
 
 // The sampled elements say nothing of the others: the histograms over the data decide.
