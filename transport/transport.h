@@ -46,9 +46,17 @@ using Bytes = std::vector<std::byte>;
 
 inline constexpr Sequence kSequenceMask = (Sequence{1} << 48) - 1;
 
+// A frame lies so many bytes behind a multiple of 64, in staging memory and in slots: its header
+// then ends, and its payload starts, with a cache line. The bytes in front are the transport's (its
+// commit word).
+inline constexpr size_t kFrameLead = 8;
+
 struct LaneGeometry {
   uint32_t slots = 0;       // a power of two, >= 2
-  uint32_t slot_bytes = 0;  // largest frame (header included); a multiple of 64
+  uint32_t slot_bytes = 0;  // largest frame (header included); kFrameLead below a multiple of 64
+
+  // From one slot to the next.
+  constexpr size_t stride() const { return size_t{slot_bytes} + kFrameLead; }
 };
 
 // Cumulative counts of frames of one lane, as sequences: frames 1..received are in the reader's
@@ -73,9 +81,9 @@ struct Frame {
 class InboundSink {
  public:
   virtual ~InboundSink() = default;
-  // Frame `sequence` lies in `slot` (16-byte aligned). `bytes` is its length where the transport
-  // knows it, else the slot's size: the receiver trusts only the frame's own, validated header. The
-  // slot stays put until Inbound::release(sequence).
+  // Frame `sequence` lies in `slot` (kFrameLead behind a multiple of 64). `bytes` is its length
+  // where the transport knows it, else the slot's size: the receiver trusts only the frame's own,
+  // validated header. The slot stays put until Inbound::release(sequence).
   virtual void on_frame(Sequence sequence, std::byte* slot, uint32_t bytes) = 0;
 };
 

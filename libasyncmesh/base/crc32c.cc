@@ -140,8 +140,16 @@ ASYNCMESH_CRC_TARGET uint32_t crc32c_instruction(uint32_t seed, const void* data
   return ~crc;
 }
 
+ASYNCMESH_CRC_TARGET uint32_t header_instruction(uint64_t first, const void* tail) noexcept {
+  const auto* bytes = static_cast<const unsigned char*>(tail);
+  uint64_t wide = step64(UINT32_MAX, first);
+#pragma GCC unroll 8
+  for (size_t i = 0; i < kCrcTailBytes; i += 8) wide = step64(wide, load64(bytes + i));
+  return ~static_cast<uint32_t>(wide);
+}
+
 bool has_instruction() noexcept {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__SSE4_2__)
   return __builtin_cpu_supports("sse4.2") != 0;
 #else
   return true;
@@ -162,6 +170,13 @@ uint32_t crc32c_portable(uint32_t seed, const void* data, size_t bytes) noexcept
   }
   for (; bytes > 0; --bytes, ++at) crc = (crc >> 8) ^ kSlicing[0][(crc ^ *at) & 0xFF];
   return ~crc;
+}
+
+uint32_t crc32c_header(uint64_t first, const void* tail) noexcept {
+#if defined(ASYNCMESH_CRC_TARGET)
+  if (has_instruction()) return header_instruction(first, tail);
+#endif
+  return crc32c_portable(crc32c_portable(0, &first, sizeof first), tail, kCrcTailBytes);
 }
 
 uint32_t crc32c(uint32_t seed, const void* data, size_t bytes) noexcept {

@@ -13,6 +13,11 @@ namespace asyncmesh {
 
 uint32_t crc32c(uint32_t seed, const void* data, size_t bytes) noexcept;
 
+// Of the 8 bytes of `first` (as they lie in memory) and the kCrcTailBytes at `tail`, without a
+// loop: the header of a frame.
+inline constexpr size_t kCrcTailBytes = 48;
+uint32_t crc32c_header(uint64_t first, const void* tail) noexcept;
+
 // The table path whatever the CPU can do: what the others are tested against.
 uint32_t crc32c_portable(uint32_t seed, const void* data, size_t bytes) noexcept;
 

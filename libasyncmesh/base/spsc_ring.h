@@ -4,8 +4,8 @@
 // cache line, and reads the peer's line only when the copy says full or empty. The slots are
 // allocated once, in the constructor.
 //
-// Threads: `push` belongs to the producer, `pop` to the consumer, `empty` to the consumer; handing
-// either role to another thread needs a happens-before edge made by the caller.
+// Threads: `back` and `push` belong to the producer, `pop` to the consumer, `empty` to the
+// consumer; handing either role to another thread needs a happens-before edge made by the caller.
 #pragma once
 
 #include <atomic>
@@ -33,17 +33,29 @@ class SpscRing {
 
   size_t capacity() const noexcept { return mask_ + 1; }
 
-  // Producer. False: full, nothing was stored.
-  bool push(const T& value) noexcept {
+  // Producer. Where the next element is to be written, before `push`; null: full.
+  T* back() noexcept {
     const size_t tail = tail_.load(std::memory_order_relaxed);
     if (tail - head_seen_ > mask_) {
       // Pairs with the release in `pop`: the consumer is done with the slot.
       head_seen_ = head_.load(std::memory_order_acquire);
-      if (tail - head_seen_ > mask_) return false;
+      if (tail - head_seen_ > mask_) return nullptr;
     }
-    copy_words(slots_[tail & mask_], value);
+    return &slots_[tail & mask_];
+  }
+
+  // Producer. What was written to `back` becomes an element.
+  void push() noexcept {
     // Pairs with the acquire in `pop` and `empty`.
-    tail_.store(tail + 1, std::memory_order_release);
+    tail_.store(tail_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+
+  // Producer. False: full, nothing was stored.
+  bool push(const T& value) noexcept {
+    T* const place = back();
+    if (place == nullptr) return false;
+    copy_words(*place, value);
+    push();
     return true;
   }
 

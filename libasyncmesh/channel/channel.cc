@@ -13,7 +13,6 @@ struct WireMeta {
   uint64_t micro_batch;
   uint64_t version;
   uint32_t shape[kMaxDimensions];
-  uint8_t spare[24];
 };
 static_assert(sizeof(WireMeta) == kMetaBytes);
 static_assert(offsetof(WireMeta, dimensions) == 1 && offsetof(WireMeta, micro_batch) == 8 &&

@@ -50,7 +50,7 @@ struct ChannelConfig {
 
 struct ChannelFrame {
   ChannelMeta meta;
-  const std::byte* payload = nullptr;  // lent until release; 16-byte aligned
+  const std::byte* payload = nullptr;  // lent until release; 64-byte aligned
   uint32_t bytes = 0;
   int64_t staleness = 0;  // versions, as measured at receive
   Received received;      // for release

@@ -14,15 +14,18 @@ static_assert(offsetof(FrameHeader, crc) == 4 && offsetof(FrameHeader, kind) == 
               offsetof(FrameHeader, flags) == 9 && offsetof(FrameHeader, magic) == 10 &&
               offsetof(FrameHeader, reserved) == 12 && offsetof(FrameHeader, meta) == 16);
 
-// The header as the checksum reads it. Written and read as whole words, never as fields
-// (copy_words.h).
-struct HeaderWords {
-  uint64_t word[kFrameHeaderBytes / 8];
+static_assert(kFrameHeaderBytes == sizeof(uint64_t) + kCrcTailBytes);
+
+// The first two words of a header. Written and read as whole words, never as fields (copy_words.h).
+struct Start {
+  uint64_t word[2];
 
   uint32_t low(size_t index) const { return static_cast<uint32_t>(word[index]); }
   uint32_t high(size_t index) const { return static_cast<uint32_t>(word[index] >> 32); }
 };
-static_assert(sizeof(HeaderWords) == kFrameHeaderBytes);
+static_assert(sizeof(Start) == offsetof(FrameHeader, meta));
+
+constexpr size_t kTail = sizeof(uint64_t);  // the header but its first word, in which the crc lies
 
 uint64_t join(uint32_t low, uint32_t high) { return low | uint64_t{high} << 32; }
 
@@ -30,37 +33,34 @@ uint64_t join(uint32_t low, uint32_t high) { return low | uint64_t{high} << 32; 
 
 void seal_frame(std::byte* frame, uint32_t payload_bytes, uint8_t kind,
                 bool checksum_payload) noexcept {
-  HeaderWords header;
-  copy_words(&header, frame, sizeof header);
   const uint32_t flags = checksum_payload ? kChecksummed : 0;
-  header.word[0] = payload_bytes;
-  header.word[1] = kind | flags << 8 | uint32_t{kFrameMagic} << 16;
-  uint32_t crc = crc32c(0, &header, sizeof header);
+  Start start;
+  start.word[0] = payload_bytes;
+  start.word[1] = kind | flags << 8 | uint32_t{kFrameMagic} << 16;
+  copy_words(frame + kTail, &start.word[1], sizeof(uint64_t));
+  uint32_t crc = crc32c_header(start.word[0], frame + kTail);
   if (checksum_payload) crc = crc32c(crc, frame + kFrameHeaderBytes, payload_bytes);
-  header.word[0] = join(payload_bytes, crc);
-  copy_words(frame, &header, offsetof(FrameHeader, meta));
+  start.word[0] = join(payload_bytes, crc);
+  copy_words(frame, &start.word[0], sizeof(uint64_t));
 }
 
 Code open_frame(const std::byte* slot, uint32_t slot_bytes, FrameHeader* header_out) noexcept {
   if (slot_bytes < kFrameHeaderBytes) return Code::kLinkError;
   // The slot is memory that a peer writes: only this copy is looked at and handed on.
-  HeaderWords header;
-  copy_words(&header, slot, sizeof header);
-  const uint32_t bytes = header.low(0);
-  const uint32_t claimed = header.high(0);
-  const uint32_t flags = (header.low(1) >> 8) & 0xFF;
-  const uint32_t magic = header.low(1) >> 16;
-  const uint32_t reserved = header.high(1);
+  copy_words(header_out, slot, sizeof *header_out);
+  Start start;
+  copy_words(&start, header_out, sizeof start);
+  const uint32_t bytes = start.low(0);
+  const uint32_t claimed = start.high(0);
+  const uint32_t flags = (start.low(1) >> 8) & 0xFF;
+  const uint32_t magic = start.low(1) >> 16;
+  const uint32_t reserved = start.high(1);
   if (magic != kFrameMagic || reserved != 0) return Code::kLinkError;
   if ((flags & ~uint32_t{kChecksummed}) != 0) return Code::kLinkError;
   if (bytes > slot_bytes - kFrameHeaderBytes) return Code::kLinkError;
-  header.word[0] = bytes;
-  uint32_t crc = crc32c(0, &header, sizeof header);
+  uint32_t crc = crc32c_header(bytes, reinterpret_cast<const std::byte*>(header_out) + kTail);
   if ((flags & kChecksummed) != 0) crc = crc32c(crc, slot + kFrameHeaderBytes, bytes);
-  if (crc != claimed) return Code::kLinkError;
-  header.word[0] = join(bytes, claimed);
-  copy_words(header_out, &header, sizeof header);
-  return Code::kOk;
+  return crc == claimed ? Code::kOk : Code::kLinkError;
 }
 
 }  // namespace asyncmesh

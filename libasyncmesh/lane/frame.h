@@ -1,7 +1,7 @@
 // Bytes of a frame, as they lie in a staging buffer, on the wire and in a slot (little endian):
 //
-//   0       4     8      9       10      12         16              80
-//   | bytes | crc | kind | flags | magic | reserved | meta (64 B)   | payload, `bytes` bytes ...
+//   0       4     8      9       10      12         16              56
+//   | bytes | crc | kind | flags | magic | reserved | meta (40 B)   | payload, `bytes` bytes ...
 //
 // `meta` is opaque here; mailbox and channel define it. Nothing in a frame differs per lane
 // (sequence and epoch travel in the commit word or the tag), so one staged frame serves all lanes
@@ -13,11 +13,12 @@
 #include <cstdint>
 
 #include "base/status.h"
+#include "transport/transport.h"
 
 namespace asyncmesh {
 
 inline constexpr uint16_t kFrameMagic = 0xA53E;
-inline constexpr size_t kMetaBytes = 64;
+inline constexpr size_t kMetaBytes = 40;
 
 enum FrameFlag : uint8_t { kChecksummed = 1 };
 
@@ -30,14 +31,15 @@ struct FrameHeader {
   uint32_t reserved;  // zero
   std::byte meta[kMetaBytes];
 };
-static_assert(sizeof(FrameHeader) == 80);
+static_assert(sizeof(FrameHeader) == 56);
 
 inline constexpr size_t kFrameHeaderBytes = sizeof(FrameHeader);
 
-// The slot size (multiple of 64) that takes a payload of `payload_bytes`.
+// The slot size that takes a payload of `payload_bytes`. The header is the rest of a cache line.
 constexpr uint32_t slot_bytes_for(uint32_t payload_bytes) {
-  return (payload_bytes + static_cast<uint32_t>(kFrameHeaderBytes) + 63U) & ~63U;
+  return ((payload_bytes + 63U) & ~63U) + static_cast<uint32_t>(kFrameHeaderBytes);
 }
+static_assert(transport::kFrameLead + kFrameHeaderBytes == 64);
 
 // Fills bytes, kind, flags, magic, reserved and crc of the frame at `frame`; meta and payload are
 // in place already.

@@ -11,11 +11,11 @@ using transport::Credit;
 using transport::Sequence;
 
 LaneReader::LaneReader(Origin origin, const transport::LaneGeometry& geometry,
-                       uint32_t credit_takes, ReaderOwner& owner)
+                       uint32_t credit_takes, SpscRing<Received>& inbox)
     : origin_(origin),
       geometry_(geometry),
       credit_takes_(credit_takes != 0 ? credit_takes : std::max(1U, geometry.slots / 2)),
-      owner_(owner),
+      inbox_(inbox),
       early_(geometry.slots),
       done_(geometry.slots, 0) {
   assert(std::has_single_bit(geometry.slots) && geometry.slots >= 2);
@@ -94,19 +94,21 @@ void LaneReader::on_frame(Sequence sequence, std::byte* slot, uint32_t bytes) {
 }
 
 bool LaneReader::accept(std::byte* slot, uint32_t bytes) {
-  Received received;
+  // Validated where the application will find it: a header is copied once.
+  Received* const received = inbox_.back();
+  assert(received != nullptr);
   const uint32_t readable = std::min(bytes, geometry_.slot_bytes);
-  if (open_frame(slot, readable, &received.header) != Code::kOk) {
+  if (open_frame(slot, readable, &received->header) != Code::kOk) {
     ++counters_.invalid;
     invalid_ = true;
     return false;
   }
-  received.payload = slot + kFrameHeaderBytes;
-  received.origin = origin_;
-  received.sequence = next_++;
+  received->payload = slot + kFrameHeaderBytes;
+  received->origin = origin_;
+  received->sequence = next_++;
   ++counters_.frames;
-  counters_.bytes += received.header.bytes;
-  owner_.publish_st(received);
+  counters_.bytes += received->header.bytes;
+  inbox_.push();
   return true;
 }
 

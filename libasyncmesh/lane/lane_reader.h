@@ -26,6 +26,7 @@
 
 #include "base/cache_line.h"
 #include "base/clock.h"
+#include "base/spsc_ring.h"
 #include "base/status.h"
 #include "lane/frame.h"
 #include "lane/lane_state.h"
@@ -41,18 +42,12 @@ struct LaneReaderCounters {
   uint64_t credits = 0;     // sent
 };
 
-// Where a reader puts what it accepts: the port's inbox.
-class ReaderOwner {
- public:
-  virtual ~ReaderOwner() = default;
-  virtual void publish_st(const Received& received) = 0;
-};
-
 class LaneReader final : public transport::InboundSink {
  public:
-  // `credit_takes`: frames taken after which credit leaves at once; 0: half of the slots.
+  // `credit_takes`: frames taken after which credit leaves at once; 0: half of the slots. `inbox`
+  // never fills up: it has room for the `slots` frames of each of its lanes.
   LaneReader(Origin origin, const transport::LaneGeometry& geometry, uint32_t credit_takes,
-             ReaderOwner& owner);
+             SpscRing<Received>& inbox);
   ~LaneReader() override;
 
   // ---- application thread ----
@@ -103,7 +98,7 @@ class LaneReader final : public transport::InboundSink {
   const Origin origin_;
   const transport::LaneGeometry geometry_;
   const uint32_t credit_takes_;
-  ReaderOwner& owner_;
+  SpscRing<Received>& inbox_;
   std::unique_ptr<transport::Inbound> inbound_;
   transport::Sequence inbound_from_ = 1;  // first sequence delivered by inbound_
   std::vector<Retired> retired_;          // each holds a lent slot, so there are at most `slots`

@@ -24,7 +24,7 @@ struct alignas(uint64_t) Origin {
 // A frame that was received: its slot is lent to the application until Port::release.
 struct Received {
   FrameHeader header;                  // validated copy
-  const std::byte* payload = nullptr;  // header.bytes bytes, 16-byte aligned; lent until release
+  const std::byte* payload = nullptr;  // header.bytes bytes, 64-byte aligned; lent until release
   Origin origin;
   Sequence sequence = 0;
 };

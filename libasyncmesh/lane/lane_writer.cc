@@ -12,7 +12,10 @@ using transport::Sequence;
 
 // A retained frame holds a buffer of the pool, so the pool's size bounds the entries in use.
 LaneWriter::LaneWriter(uint32_t slots, StagingPool& staging)
-    : staging_(staging), slots_(slots), retained_(std::bit_ceil(staging.buffers())) {
+    : staging_(staging),
+      slots_(slots),
+      mask_(std::bit_ceil(std::max(1U, staging.buffers())) - 1),
+      retained_(mask_ + 1) {
   assert(std::has_single_bit(slots) && slots >= 2);
 }
 
@@ -70,23 +73,24 @@ void LaneWriter::fail_st() {
 }
 
 void LaneWriter::send_pending() {
-  while (outbound_ != nullptr && fault_ == Code::kOk && unsent_ < next_) {
-    const Sequence sequence = unsent_++;
-    Retained& retained = at(sequence);
-    if (sequence > sent_) {
-      // The first frame after rest starts the watchdog's silence anew.
-      if (credit_.released == sent_) ++moves_;
-      sent_ = sequence;
-    } else {
-      ++counters_.replayed;
-    }
-    // Before the call: on_sent may come from inside it.
-    retained.on_wire = true;
-    const transport::Frame frame{staging_.data(retained.buffer), retained.bytes, staging_id_};
-    if (outbound_->send(sequence, frame) != Code::kOk) {
-      retained.on_wire = false;
-      fault_ = Code::kLinkError;
-    }
+  while (outbound_ != nullptr && fault_ == Code::kOk && unsent_ < next_) send(unsent_++);
+}
+
+void LaneWriter::send(Sequence sequence) {
+  Retained& retained = at(sequence);
+  if (sequence > sent_) {
+    // The first frame after rest starts the watchdog's silence anew.
+    if (credit_.released == sent_) ++moves_;
+    sent_ = sequence;
+  } else {
+    ++counters_.replayed;
+  }
+  // Before the call: on_sent may come from inside it.
+  retained.on_wire = true;
+  const transport::Frame frame{staging_.data(retained.buffer), retained.bytes, staging_id_};
+  if (outbound_->send(sequence, frame) != Code::kOk) {
+    retained.on_wire = false;
+    fault_ = Code::kLinkError;
   }
 }
 
@@ -117,7 +121,12 @@ void LaneWriter::on_credit(const Credit& credit) {
   published_released_.store(credit_.released, std::memory_order_release);
 }
 
+// Called per frame, with something to drop per credit.
 void LaneWriter::drop_done() {
+  if (oldest_ <= credit_.released) drop_released();
+}
+
+void LaneWriter::drop_released() {
   while (oldest_ <= credit_.released && !at(oldest_).on_wire)
     staging_.drop_st(at(oldest_++).buffer);
 }

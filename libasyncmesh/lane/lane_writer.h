@@ -98,18 +98,19 @@ class LaneWriter final : public transport::OutboundSink {
     uint32_t bytes = 0;
     bool on_wire = false;  // handed to the transport in this epoch, on_sent not seen
   };
-  Retained& at(transport::Sequence sequence) {
-    return retained_[sequence & (retained_.size() - 1)];
-  }
+  Retained& at(transport::Sequence sequence) { return retained_[sequence & mask_]; }
   void publish_state(LaneState state) noexcept;
   void send_pending();
+  void send(transport::Sequence sequence);
   void drop_done();
+  void drop_released();
   void watch(Nanoseconds now);
 
   StagingPool& staging_;
   std::unique_ptr<transport::Outbound> outbound_;
   uint32_t staging_id_ = 0;
   const uint32_t slots_;
+  const size_t mask_;               // of retained_
   std::vector<Retained> retained_;  // by sequence; as many entries as the pool has buffers
   transport::Sequence next_ = 1;    // sequence of the next append
   transport::Sequence unsent_ = 1;  // first sequence not handed to the transport in this epoch

@@ -23,8 +23,7 @@ Port::Port(const PortConfig& config, const Clock& clock, Submitter& submitter)
     : config_(normalized(config)),
       clock_(clock),
       submitter_(submitter),
-      staging_(std::make_shared<StagingPool>(buffers_for(config_),
-                                             slot_bytes_for(config_.payload_bytes))),
+      staging_(std::make_shared<StagingPool>(buffers_for(config_), geometry().slot_bytes)),
       // Every lane has at most `slots` frames that are not released; half of the ring is spare.
       inbox_(size_t{2} * config_.slots * config_.inbound.size()),
       muted_(config_.outbound.size(), 0),
@@ -34,8 +33,8 @@ Port::Port(const PortConfig& config, const Clock& clock, Submitter& submitter)
   }
   for (uint32_t i = 0; i < config_.inbound.size(); ++i) {
     const Origin origin{i, config_.inbound[i]};
-    readers_.push_back(std::make_unique<LaneReader>(origin, geometry(), config_.credit_takes,
-                                                    static_cast<ReaderOwner&>(*this)));
+    readers_.push_back(
+        std::make_unique<LaneReader>(origin, geometry(), config_.credit_takes, inbox_));
   }
 }
 
@@ -169,11 +168,6 @@ void Port::broadcast_st(uint32_t buffer, uint32_t bytes) {
   for (size_t i = 0; i < writers_.size(); ++i) {
     if (muted_st_[i] == 0) writers_[i]->append_st(buffer, bytes);
   }
-}
-
-void Port::publish_st(const Received& received) {
-  [[maybe_unused]] const bool pushed = inbox_.push(received);
-  assert(pushed);
 }
 
 void Port::fail_peer_st(Rank peer) {

@@ -97,10 +97,10 @@ struct PortCounters {
   Nanoseconds blocked_ns = 0;  // from a first kAgain to the claim that succeeded
 };
 
-class Port final : private ReaderOwner {
+class Port final {
  public:
   Port(const PortConfig& config, const Clock& clock, Submitter& submitter);
-  ~Port() override;
+  ~Port();
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
@@ -157,7 +157,6 @@ class Port final : private ReaderOwner {
   bool is_target(uint32_t lane) const noexcept;
   Code take_buffer(Claim* claim_out) noexcept;
   void broadcast_st(uint32_t buffer, uint32_t bytes);
-  void publish_st(const Received& received) override;
 
   PortConfig config_;
   const Clock& clock_;

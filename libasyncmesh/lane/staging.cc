@@ -16,13 +16,13 @@ void StagingPool::FreeMemory::operator()(std::byte* memory) const noexcept {
   ::operator delete(memory, kAlignment);
 }
 
-StagingPool::StagingPool(uint32_t buffers, uint32_t buffer_bytes)
+StagingPool::StagingPool(uint32_t buffers, uint32_t slot_bytes)
     : buffers_(buffers),
-      buffer_bytes_(buffer_bytes),
-      memory_(static_cast<std::byte*>(::operator new (size_t{buffers} * buffer_bytes, kAlignment))),
+      stride_(transport::LaneGeometry{buffers, slot_bytes}.stride()),
+      memory_(static_cast<std::byte*>(::operator new(buffers* stride_, kAlignment))),
       references_(buffers, 0),
       free_(buffers) {
-  assert(buffer_bytes % 64 == 0);
+  assert(stride_ % 64 == 0);
   // Touches every page now instead of in the first laps; padding and meta never leak old memory.
   std::memset(memory_.get(), 0, memory().size());
   unclaimed_.reserve(buffers);

@@ -17,22 +17,21 @@
 #include <vector>
 
 #include "base/spsc_ring.h"
+#include "transport/transport.h"
 
 namespace asyncmesh {
 
 class StagingPool {
  public:
-  StagingPool(uint32_t buffers, uint32_t buffer_bytes);  // buffer_bytes: a multiple of 64
+  StagingPool(uint32_t buffers, uint32_t slot_bytes);  // a frame in each; as LaneGeometry
   StagingPool(const StagingPool&) = delete;
   StagingPool& operator=(const StagingPool&) = delete;
 
   uint32_t buffers() const noexcept { return buffers_; }
   std::byte* data(uint32_t buffer) noexcept {
-    return memory_.get() + size_t{buffer} * buffer_bytes_;
+    return memory_.get() + buffer * stride_ + transport::kFrameLead;
   }
-  std::span<std::byte> memory() noexcept {
-    return {memory_.get(), size_t{buffers_} * buffer_bytes_};
-  }
+  std::span<std::byte> memory() noexcept { return {memory_.get(), buffers_ * stride_}; }
 
   // ---- application thread ----
   bool claim(uint32_t* buffer_out) noexcept;  // false: none free
@@ -48,7 +47,7 @@ class StagingPool {
     void operator()(std::byte* memory) const noexcept;
   };
   uint32_t buffers_;
-  uint32_t buffer_bytes_;
+  size_t stride_;
   std::unique_ptr<std::byte[], FreeMemory> memory_;
   std::vector<uint32_t> references_;  // by buffer
   SpscRing<uint32_t> free_;

@@ -10,21 +10,20 @@ namespace {
 
 struct WireMeta {
   uint8_t encoding;
-  uint8_t zero[3];
+  uint8_t flags;
+  uint8_t zero[2];
   uint32_t piece;
   uint32_t pieces;
-  uint32_t flags;
+  float weight;
   uint64_t round;
   uint64_t step;
   uint64_t count;
-  float weight;
-  uint8_t spare[20];
 };
 static_assert(sizeof(WireMeta) == kMetaBytes);
-static_assert(offsetof(WireMeta, piece) == 4 && offsetof(WireMeta, pieces) == 8 &&
-              offsetof(WireMeta, flags) == 12 && offsetof(WireMeta, round) == 16 &&
-              offsetof(WireMeta, step) == 24 && offsetof(WireMeta, count) == 32 &&
-              offsetof(WireMeta, weight) == 40);
+static_assert(offsetof(WireMeta, flags) == 1 && offsetof(WireMeta, piece) == 4 &&
+              offsetof(WireMeta, pieces) == 8 && offsetof(WireMeta, weight) == 12 &&
+              offsetof(WireMeta, round) == 16 && offsetof(WireMeta, step) == 24 &&
+              offsetof(WireMeta, count) == 32);
 
 PortConfig port_config(const MailboxConfig& config) {
   PortConfig port;

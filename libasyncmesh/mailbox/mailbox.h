@@ -23,7 +23,7 @@ namespace asyncmesh {
 
 enum class DeltaKind : uint8_t { kRound = 1, kMean = 2, kUser = 3, kFinish = 4 };
 
-// Travels in FrameHeader::meta (little endian, 64 bytes; layout pinned in mailbox.cc).
+// Travels in FrameHeader::meta (little endian, 40 bytes; layout pinned in mailbox.cc).
 struct DeltaMeta {
   DeltaKind kind = DeltaKind::kRound;  // travels as FrameHeader::kind
   kernels::Encoding encoding = kernels::Encoding::kFloat32;
@@ -33,13 +33,13 @@ struct DeltaMeta {
   uint64_t step = 0;    // sender's call counter
   uint64_t count = 0;   // values in this frame
   float weight = 1.0F;  // of the sender in the mean, finite, >= 0; 0: contributes nothing
-  uint32_t flags = 0;   // DeltaFlag
+  uint8_t flags = 0;    // DeltaFlag
 };
-enum DeltaFlag : uint32_t { kLastRound = 1 };  // the sender starts no further round after this one
+enum DeltaFlag : uint8_t { kLastRound = 1 };  // the sender starts no further round after this one
 
 struct Delta {
   DeltaMeta meta;
-  const std::byte* values = nullptr;  // lent until release; 16-byte aligned
+  const std::byte* values = nullptr;  // lent until release; 64-byte aligned
   uint32_t bytes = 0;                 // of values; at least encoded_bytes(encoding, count)
   uint32_t member = 0;                // sender's group rank
   Received received;                  // for release

@@ -49,7 +49,7 @@ struct Medium {
   bool rma = false;
 };
 
-// The bare frames, too, have a payload of `bytes`, and carry the frame header's 80 bytes besides.
+// The bare frames, too, have a payload of `bytes`, and carry the frame header's 56 bytes besides.
 std::unique_ptr<Pattern> make_lane_pattern(const ProcessPair& pair, const Medium& medium,
                                            const Shape& shape);
 std::unique_ptr<Pattern> make_tag_pattern(const ProcessPair& pair, const Medium& medium,

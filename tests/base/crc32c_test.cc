@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <string_view>
 #include <vector>
 
@@ -42,6 +43,14 @@ TEST(Crc32c, PathsAgreeAtEveryLengthAroundTheBlockSizes) {
       ASSERT_EQ(crc32c(5, bytes.data(), size), crc32c_portable(5, bytes.data(), size)) << size;
     }
   }
+}
+
+TEST(Crc32c, AHeaderIsItsFirstWordAndTheRest) {
+  const std::vector<unsigned char> bytes = random_bytes(sizeof(uint64_t) + kCrcTailBytes);
+  uint64_t first = 0;
+  std::memcpy(&first, bytes.data(), sizeof first);
+  EXPECT_EQ(crc32c_header(first, bytes.data() + sizeof first),
+            crc32c_portable(0, bytes.data(), bytes.size()));
 }
 
 TEST(Crc32c, DoesNotDependOnAlignment) {

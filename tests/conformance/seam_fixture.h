@@ -10,7 +10,7 @@
 
 namespace asyncmesh::conformance {
 
-inline constexpr LaneGeometry kSmallLane{4, 1024};
+inline constexpr LaneGeometry kSmallLane{4, 1016};
 
 class SeamTest : public testing::TestWithParam<Backend> {
  protected:

@@ -19,7 +19,7 @@ TEST_P(SeamFrames, AddressIsConstant) {
 TEST_P(SeamFrames, EverySizeArrivesWhole) {
   auto lane = open_lane();
   ASSERT_NE(lane, nullptr);
-  for (const uint32_t bytes : {0u, 1u, 7u, 8u, 63u, 64u, 80u, 81u, 1023u, 1024u}) {
+  for (const uint32_t bytes : {0u, 1u, 7u, 8u, 63u, 64u, 80u, 81u, 1015u, 1016u}) {
     ASSERT_TRUE(pair_->pump_until([&] { return lane->writer.can_send(); }));
     ASSERT_EQ(lane->writer.send(bytes), Code::kOk);
     ASSERT_TRUE(pair_->pump_until([&] { return !lane->reader.arrivals().empty(); })) << bytes;
@@ -30,13 +30,13 @@ TEST_P(SeamFrames, EverySizeArrivesWhole) {
 }
 
 TEST_P(SeamFrames, AllSlotsHoldFramesAtOnce) {
-  auto lane = open_lane({8, 4096});
+  auto lane = open_lane({8, 4088});
   ASSERT_NE(lane, nullptr);
   EXPECT_EQ(lane->writer.send_up_to(100), 8u);
   ASSERT_TRUE(pair_->pump_until([&] { return lane->reader.arrivals().size() == 8; }));
   std::set<const std::byte*> slots;
   for (const Arrival& arrival : lane->reader.arrivals()) {
-    EXPECT_TRUE(lane->reader.intact(arrival, frame_length(1, arrival.sequence, 4096)))
+    EXPECT_TRUE(lane->reader.intact(arrival, frame_length(1, arrival.sequence, 4088)))
         << arrival.sequence;
     slots.insert(arrival.slot);
   }
@@ -58,13 +58,13 @@ TEST_P(SeamFrames, OrderHoldsWithAllSlotsButOneLent) {
 }
 
 TEST_P(SeamFrames, TwoSlotsAreEnough) {
-  auto lane = open_lane({2, 128});
+  auto lane = open_lane({2, 120});
   ASSERT_NE(lane, nullptr);
   stream(*lane, 100);
 }
 
 TEST_P(SeamFrames, LargeFramesArriveWhole) {
-  auto lane = open_lane({4, 1 << 20});
+  auto lane = open_lane({4, (1 << 20) - 8});
   ASSERT_NE(lane, nullptr);
   stream(*lane, 16);
 }
@@ -105,7 +105,7 @@ TEST_P(SeamFrames, TheNewestCreditArrives) {
 TEST_P(SeamFrames, LanesKeepApart) {
   std::vector<std::unique_ptr<SeamLane>> lanes;
   for (uint32_t i = 0; i < 4; ++i) {
-    const LaneGeometry geometry{2u << (i % 3), 256u * (i + 1)};
+    const LaneGeometry geometry{2u << (i % 3), 256u * (i + 1) - 8u};
     auto lane = pair_->open_lane(i % 2, static_cast<LaneId>(100 + i / 2), geometry, 1 + i, 50 + i);
     ASSERT_TRUE(lane.ok()) << lane.status().text();
     lanes.push_back(std::move(lane.value()));

@@ -46,8 +46,7 @@ uint32_t frame_length(uint64_t key, Sequence sequence, uint32_t slot_bytes) {
 SeamWriter::SeamWriter(uint64_t key, const LaneGeometry& geometry, Sequence first)
     : key_(key),
       geometry_(geometry),
-      memory_(std::make_shared<std::vector<std::byte>>(
-          size_t{geometry.slots} * geometry.slot_bytes + 64)),
+      memory_(std::make_shared<std::vector<std::byte>>(geometry.slots * geometry.stride() + 64)),
       done_(geometry.slots, true),
       next_(first),
       sent_(first - 1),
@@ -57,7 +56,7 @@ SeamWriter::SeamWriter(uint64_t key, const LaneGeometry& geometry, Sequence firs
 }
 
 Status SeamWriter::attach(Transport& transport) {
-  auto id = transport.register_staging({staging_, size_t{geometry_.slots} * geometry_.slot_bytes});
+  auto id = transport.register_staging({staging_, geometry_.slots * geometry_.stride()});
   if (!id.ok()) return id.status();
   staging_id_ = id.value();
   return Status();
@@ -69,7 +68,8 @@ bool SeamWriter::can_send() const {
 
 Code SeamWriter::send(uint32_t bytes) {
   const Sequence sequence = next_++;
-  std::byte* data = staging_ + (sequence % geometry_.slots) * geometry_.slot_bytes;
+  std::byte* data =
+      staging_ + (sequence % geometry_.slots) * geometry_.stride() + transport::kFrameLead;
   fill_frame(key_, sequence, data, bytes);
   done_[sequence % geometry_.slots] = false;
   return outbound_->send(sequence, {data, bytes, staging_id_});
@@ -112,7 +112,8 @@ SeamReader::SeamReader(uint64_t key, const LaneGeometry& geometry, Sequence firs
 void SeamReader::on_frame(Sequence sequence, std::byte* slot, uint32_t bytes) {
   if (sequence != received_ + 1)
     error_ = fmt::format("frame {} came after {}", sequence, received_);
-  if (reinterpret_cast<uintptr_t>(slot) % 16 != 0) error_ = "slot is not aligned to 16 bytes";
+  if (reinterpret_cast<uintptr_t>(slot) % 64 != transport::kFrameLead)
+    error_ = "a slot's payload would not start a cache line";
   if (bytes > geometry_.slot_bytes) error_ = "frame is larger than its slot";
   received_ = sequence;
   arrivals_.push_back({sequence, slot, bytes});

@@ -73,7 +73,7 @@ TEST_P(SeamLifecycle, LentSlotsOutliveTheWriter) {
 }
 
 TEST_P(SeamLifecycle, AWriterThatClosesLeavesWholeFramesOrNone) {
-  auto lane = open_lane({8, 64 * 1024});
+  auto lane = open_lane({8, 64 * 1024 - 8});
   ASSERT_NE(lane, nullptr);
   lane->writer.send_up_to(8);
   lane->writer.close();
@@ -85,7 +85,7 @@ TEST_P(SeamLifecycle, AWriterThatClosesLeavesWholeFramesOrNone) {
 }
 
 TEST_P(SeamLifecycle, AReaderClosesUnderAWriterThatGoesOn) {
-  auto lane = open_lane({8, 64 * 1024});
+  auto lane = open_lane({8, 64 * 1024 - 8});
   ASSERT_NE(lane, nullptr);
   lane->writer.send_up_to(4);
   pair_->pump(2);

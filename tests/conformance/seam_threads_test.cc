@@ -20,7 +20,7 @@ class SeamThreads : public testing::TestWithParam<Backend> {
     const Status opened = pair_->open_links(epoch);
     ASSERT_TRUE(opened.ok()) << opened.text();
     for (uint32_t side = 0; side < 2; ++side) {
-      auto lane = pair_->open_lane(side, 1, {8, 2048}, first, epoch * 2 + side);
+      auto lane = pair_->open_lane(side, 1, {8, 2040}, first, epoch * 2 + side);
       ASSERT_TRUE(lane.ok()) << lane.status().text();
       lanes_[side] = std::move(lane.value());
     }

@@ -24,12 +24,12 @@ Code open(const std::vector<std::byte>& frame) {
   return open_frame(frame.data(), static_cast<uint32_t>(frame.size()), &header);
 }
 
-TEST(Frame, SlotsAreMultiplesOfSixtyFourThatTakeThePayload) {
+TEST(Frame, SlotsTakeThePayloadInWholeCacheLinesBehindTheHeader) {
   for (uint32_t payload = 0; payload < 1000; ++payload) {
-    const uint32_t slot = slot_bytes_for(payload);
-    ASSERT_EQ(slot % 64, 0U);
-    ASSERT_GE(slot, payload + kFrameHeaderBytes);
-    ASSERT_LT(slot, payload + kFrameHeaderBytes + 64);
+    const transport::LaneGeometry geometry{4, slot_bytes_for(payload)};
+    ASSERT_EQ(geometry.stride() % 64, 0U);
+    ASSERT_GE(geometry.slot_bytes, payload + kFrameHeaderBytes);
+    ASSERT_LT(geometry.slot_bytes, payload + kFrameHeaderBytes + 64);
   }
 }
 

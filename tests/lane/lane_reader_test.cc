@@ -42,7 +42,7 @@ class RecordingInbound final : public transport::Inbound {
   Wire& wire_;
 };
 
-class LaneReaderTest : public testing::Test, public ReaderOwner {
+class LaneReaderTest : public testing::Test {
  protected:
   LaneReaderTest() { open(first_); }
 
@@ -56,29 +56,33 @@ class LaneReaderTest : public testing::Test, public ReaderOwner {
   void take(uint32_t frames) {
     for (uint32_t i = 0; i < frames; ++i) reader_.note_taken();
   }
-  void publish_st(const Received& received) override {
-    EXPECT_EQ(received.origin.lane, 5U);
-    EXPECT_EQ(received.origin.source, 7U);
-    EXPECT_EQ(received.payload, slot(received.sequence).data() + kFrameHeaderBytes);
-    EXPECT_EQ(received.header.bytes, 8U);
-    published_.push_back(received.sequence);
+  const Sequences& published() {
+    for (Received received; inbox_.pop(&received);) {
+      EXPECT_EQ(received.origin.lane, 5U);
+      EXPECT_EQ(received.origin.source, 7U);
+      EXPECT_EQ(received.payload, slot(received.sequence).data() + kFrameHeaderBytes);
+      EXPECT_EQ(received.header.bytes, 8U);
+      published_.push_back(received.sequence);
+    }
+    return published_;
   }
 
   std::vector<std::byte> slots_[kSlots];
   Sequences published_;
   Wire first_;
   Wire second_;
-  LaneReader reader_{Origin{5, 7}, kGeometry, 0, *this};
+  SpscRing<Received> inbox_{2 * kSlots};
+  LaneReader reader_{Origin{5, 7}, kGeometry, 0, inbox_};
 };
 
 TEST_F(LaneReaderTest, PublishesInSequenceWhateverTheOrderOfArrival) {
   arrive(3);
   arrive(2);
-  EXPECT_TRUE(published_.empty());
+  EXPECT_TRUE(published().empty());
   arrive(1);
-  EXPECT_EQ(published_, (Sequences{1, 2, 3}));
+  EXPECT_EQ(published(), (Sequences{1, 2, 3}));
   arrive(4);
-  EXPECT_EQ(published_, (Sequences{1, 2, 3, 4}));
+  EXPECT_EQ(published(), (Sequences{1, 2, 3, 4}));
   EXPECT_EQ(reader_.counters_st().frames, 4U);
   EXPECT_EQ(reader_.counters_st().bytes, 32U);
 }
@@ -88,7 +92,7 @@ TEST_F(LaneReaderTest, DropsAndCountsWhatItHasAlready) {
   arrive(3);
   reader_.on_frame(1, slot(1).data(), kGeometry.slot_bytes);  // published
   reader_.on_frame(3, slot(3).data(), kGeometry.slot_bytes);  // waiting
-  EXPECT_EQ(published_, (Sequences{1}));
+  EXPECT_EQ(published(), (Sequences{1}));
   EXPECT_EQ(reader_.counters_st().duplicates, 2U);
   EXPECT_EQ(reader_.fault_st(0, 10), Code::kOk);
 }
@@ -120,7 +124,7 @@ TEST_F(LaneReaderTest, ASequenceOutsideTheWindowIsAFault) {
   arrive(kSlots + 1);
   EXPECT_EQ(reader_.fault_st(0, 1000), Code::kLinkError);
   EXPECT_EQ(reader_.counters_st().invalid, 1U);
-  EXPECT_EQ(published_, (Sequences{1}));
+  EXPECT_EQ(published(), (Sequences{1}));
 }
 
 TEST_F(LaneReaderTest, ABadFrameIsAFaultAndNothingAfterItIsPublished) {
@@ -129,21 +133,21 @@ TEST_F(LaneReaderTest, ABadFrameIsAFaultAndNothingAfterItIsPublished) {
   reader_.on_frame(1, slot(1).data(), kGeometry.slot_bytes);
   EXPECT_EQ(reader_.fault_st(0, 1000), Code::kLinkError);
   arrive(1);
-  EXPECT_TRUE(published_.empty());
+  EXPECT_TRUE(published().empty());
   // Expect: a new link starts over from the bad frame.
   EXPECT_EQ(reader_.resume_st(), 1U);
   open(second_);
   EXPECT_EQ(reader_.fault_st(0, 1000), Code::kOk);
   arrive(1);
   arrive(2);
-  EXPECT_EQ(published_, (Sequences{1, 2}));
+  EXPECT_EQ(published(), (Sequences{1, 2}));
 }
 
 TEST_F(LaneReaderTest, ABadFrameThatCameEarlyIsAFaultWhenItsTurnComes) {
   slot(2).assign(kGeometry.slot_bytes, std::byte{0x5A});
   reader_.on_frame(2, slot(2).data(), kGeometry.slot_bytes);
   arrive(1);
-  EXPECT_EQ(published_, (Sequences{1}));
+  EXPECT_EQ(published(), (Sequences{1}));
   EXPECT_EQ(reader_.fault_st(0, 1000), Code::kLinkError);
   EXPECT_EQ(reader_.resume_st(), 2U);
 }
@@ -152,7 +156,7 @@ TEST_F(LaneReaderTest, TrustsNoMoreBytesThanTheSlotHas) {
   slot(1).assign(kGeometry.slot_bytes, std::byte{0});
   seal_frame(slot(1).data(), 8, 1, false);
   reader_.on_frame(1, slot(1).data(), UINT32_MAX);
-  EXPECT_EQ(published_, (Sequences{1}));
+  EXPECT_EQ(published(), (Sequences{1}));
 }
 
 TEST_F(LaneReaderTest, AGapIsAFaultOnlyWhenItStands) {
@@ -207,7 +211,7 @@ TEST_F(LaneReaderTest, SendsWhateverIsOwedAfterQuiet) {
 }
 
 TEST_F(LaneReaderTest, ATightTakeBoundMakesCreditLeaveWithTheFirstTake) {
-  LaneReader reader(Origin{5, 7}, kGeometry, 1, *this);
+  LaneReader reader(Origin{5, 7}, kGeometry, 1, inbox_);
   Wire wire;
   reader.open_st(std::make_unique<RecordingInbound>(wire));
   reader.flush_credit_st(0, 1000);
@@ -269,9 +273,9 @@ TEST_F(LaneReaderTest, ForgetsWhatCameEarlyWhenTheLinkGoes) {
   open(second_);
   EXPECT_EQ(reader_.resume_st(), 1U);
   arrive(1);
-  EXPECT_EQ(published_, (Sequences{1}));
+  EXPECT_EQ(published(), (Sequences{1}));
   arrive(2);
-  EXPECT_EQ(published_, (Sequences{1, 2}));
+  EXPECT_EQ(published(), (Sequences{1, 2}));
 }
 
 TEST_F(LaneReaderTest, KeepsPublishedFramesReadableAfterThePeerIsGone) {

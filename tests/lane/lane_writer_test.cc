@@ -166,7 +166,7 @@ TEST_F(LaneWriterTest, ImpossibleCreditIsAFaultAndChangesNothing) {
   const std::vector<Credit> impossible = {
       {3, 0, 0}, {1, 2, 0}, {1, 1, 2}, {UINT64_MAX, UINT64_MAX, UINT64_MAX}};
   for (const Credit& credit : impossible) {
-    StagingPool pool(2 * kSlots, 128);
+    StagingPool pool(2 * kSlots, 120);
     LaneWriter writer(kSlots, pool);
     Wire wire;
     ASSERT_EQ(writer.open_st(std::make_unique<RecordingOutbound>(wire), 1, 0), Code::kOk);
@@ -287,7 +287,7 @@ class LateOutbound final : public transport::Outbound {
 
 TEST_F(LaneWriterTest, BearsReportsFromInsideTheOutboundsDestructor) {
   for (const bool fail : {false, true}) {
-    StagingPool pool(2 * kSlots, 128);
+    StagingPool pool(2 * kSlots, 120);
     LaneWriter writer(kSlots, pool);
     ASSERT_EQ(writer.open_st(std::make_unique<LateOutbound>(writer), 1, 0), Code::kOk);
     uint32_t buffer = 0;

@@ -8,7 +8,7 @@ namespace asyncmesh {
 namespace {
 
 TEST(StagingPool, LendsEveryBufferOnce) {
-  StagingPool pool(4, 128);
+  StagingPool pool(4, 120);
   std::set<uint32_t> buffers;
   uint32_t buffer = 0;
   while (pool.claim(&buffer)) buffers.insert(buffer);
@@ -17,16 +17,16 @@ TEST(StagingPool, LendsEveryBufferOnce) {
 }
 
 TEST(StagingPool, BuffersAreAlignedAndDisjointWithinItsMemory) {
-  StagingPool pool(4, 128);
+  StagingPool pool(4, 120);
   for (uint32_t buffer = 0; buffer < 4; ++buffer) {
-    EXPECT_EQ(pool.data(buffer), pool.memory().data() + size_t{buffer} * 128);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(pool.data(buffer)) % 64, 0U);
+    EXPECT_EQ(pool.data(buffer), pool.memory().data() + size_t{buffer} * 128 + 8);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(pool.data(buffer)) % 64, 8U);
   }
   EXPECT_EQ(pool.memory().size(), 4U * 128);
 }
 
 TEST(StagingPool, AnUnclaimedBufferIsTheNextOneLent) {
-  StagingPool pool(4, 64);
+  StagingPool pool(4, 56);
   uint32_t first = 0;
   uint32_t second = 0;
   ASSERT_TRUE(pool.claim(&first));
@@ -36,7 +36,7 @@ TEST(StagingPool, AnUnclaimedBufferIsTheNextOneLent) {
 }
 
 TEST(StagingPool, ABufferIsFreeWhenEveryLaneDroppedIt) {
-  StagingPool pool(1, 64);
+  StagingPool pool(1, 56);
   uint32_t buffer = 0;
   ASSERT_TRUE(pool.claim(&buffer));
   pool.retain_st(buffer, 3);
@@ -48,7 +48,7 @@ TEST(StagingPool, ABufferIsFreeWhenEveryLaneDroppedIt) {
 }
 
 TEST(StagingPool, ABufferForNoLaneIsFreeAtOnce) {
-  StagingPool pool(1, 64);
+  StagingPool pool(1, 56);
   uint32_t buffer = 0;
   ASSERT_TRUE(pool.claim(&buffer));
   pool.retain_st(buffer, 0);
@@ -56,7 +56,7 @@ TEST(StagingPool, ABufferForNoLaneIsFreeAtOnce) {
 }
 
 TEST(StagingPool, OfNoBuffersLendsNothing) {
-  StagingPool pool(0, 64);
+  StagingPool pool(0, 56);
   uint32_t buffer = 0;
   EXPECT_FALSE(pool.claim(&buffer));
   EXPECT_TRUE(pool.memory().empty());

@@ -48,8 +48,7 @@ class FakeInbound final : public transport::Inbound {
  public:
   FakeInbound(std::shared_ptr<FakeWire::State> state, transport::InboundSink& sink)
       : state_(std::move(state)),
-        slots_(std::make_unique<std::byte[]>(size_t{state_->geometry.slots} *
-                                             state_->geometry.slot_bytes)) {
+        slots_(std::make_unique<std::byte[]>(state_->geometry.slots * state_->geometry.stride())) {
     state_->slots = slots_.get();
     state_->inbound = &sink;
   }
@@ -147,7 +146,8 @@ void FakeWire::deliver(uint32_t index) {
   Sequence& arrived = state.arrived[sequence % state.geometry.slots];
   if (sequence > state.released && sequence > arrived) {
     arrived = sequence;
-    slot = state.slots + (sequence % state.geometry.slots) * state.geometry.slot_bytes;
+    slot = state.slots + (sequence % state.geometry.slots) * state.geometry.stride() +
+           transport::kFrameLead;
   }
   std::memcpy(slot, frame.data.data(), bytes);
   state.remove(index);

@@ -17,7 +17,7 @@ namespace {
 using transport::FaultyConfig;
 using transport::FaultyTransport;
 
-constexpr LaneGeometry kLane{8, 1024};
+constexpr LaneGeometry kLane{8, 1016};
 
 // Writes down what comes, in the order in which it comes.
 class Log final : public transport::InboundSink {
@@ -122,16 +122,16 @@ TEST_F(FaultyTest, DelaysAndReorders) {
 
 TEST_F(FaultyTest, CorruptsTheSlotAndNotTheSendersFrame) {
   open({.corrupt = 1});
-  std::vector<std::byte> frame(1024);
-  fill_frame(1, 1, frame.data(), 1024);
+  std::vector<std::byte> frame(1016);
+  fill_frame(1, 1, frame.data(), 1016);
   auto inbound = links_[1]->open_inbound(2, kLane, 1, log_);
   ASSERT_TRUE(inbound.ok());
   auto outbound = links_[0]->open_outbound(2, kLane, inbound.value()->offer(), writer_);
   ASSERT_TRUE(outbound.ok());
-  ASSERT_EQ(outbound.value()->send(1, {frame.data(), 1024, 0}), Code::kOk);
+  ASSERT_EQ(outbound.value()->send(1, {frame.data(), 1016, 0}), Code::kOk);
   progress();
   EXPECT_EQ(log_.damaged, (Sequences{1}));
-  EXPECT_TRUE(frame_matches(1, 1, frame.data(), 1024));
+  EXPECT_TRUE(frame_matches(1, 1, frame.data(), 1016));
   EXPECT_EQ(counters().corrupted, 1u);
 }
 

@@ -64,58 +64,59 @@ TEST_F(LoopbackTest, RefusesAForkedChild) {
 }
 
 TEST_F(LoopbackTest, RefusesAnOfferWithAnotherGeometry) {
-  SeamReader reader(1, {4, 1024}, 1);
-  SeamWriter writer(1, {4, 1024}, 1);
-  auto inbound = pair_.link(1).open_inbound(1, {4, 1024}, 1, reader);
+  SeamReader reader(1, {4, 1016}, 1);
+  SeamWriter writer(1, {4, 1016}, 1);
+  auto inbound = pair_.link(1).open_inbound(1, {4, 1016}, 1, reader);
   ASSERT_TRUE(inbound.ok());
-  auto outbound = pair_.link(0).open_outbound(1, {8, 1024}, inbound.value()->offer(), writer);
+  auto outbound = pair_.link(0).open_outbound(1, {8, 1016}, inbound.value()->offer(), writer);
   EXPECT_EQ(outbound.code(), Code::kMismatch);
 }
 
 TEST_F(LoopbackTest, RefusesAnOfferOfAnEarlierEpoch) {
-  SeamReader reader(1, {4, 1024}, 1);
-  SeamWriter writer(1, {4, 1024}, 1);
-  auto inbound = pair_.link(1).open_inbound(1, {4, 1024}, 1, reader);
+  SeamReader reader(1, {4, 1016}, 1);
+  SeamWriter writer(1, {4, 1016}, 1);
+  auto inbound = pair_.link(1).open_inbound(1, {4, 1016}, 1, reader);
   ASSERT_TRUE(inbound.ok());
   pair_.close_link(0);
   pair_.close_link(1);
   ASSERT_TRUE(pair_.open_links(2).ok());
-  auto outbound = pair_.link(0).open_outbound(1, {4, 1024}, inbound.value()->offer(), writer);
+  auto outbound = pair_.link(0).open_outbound(1, {4, 1016}, inbound.value()->offer(), writer);
   EXPECT_EQ(outbound.code(), Code::kLinkError);
 }
 
 TEST_F(LoopbackTest, ALaneHasOneWriter) {
-  auto lane = pair_.open_lane(0, 1, {4, 1024});
+  auto lane = pair_.open_lane(0, 1, {4, 1016});
   ASSERT_TRUE(lane.ok());
-  SeamWriter second(1, {4, 1024}, 1);
+  SeamWriter second(1, {4, 1016}, 1);
   auto outbound =
-      pair_.link(0).open_outbound(1, {4, 1024}, lane.value()->reader.inbound().offer(), second);
+      pair_.link(0).open_outbound(1, {4, 1016}, lane.value()->reader.inbound().offer(), second);
   EXPECT_EQ(outbound.code(), Code::kLinkError);
 }
 
 TEST_F(LoopbackTest, RefusesBadGeometry) {
-  SeamReader reader(1, {4, 1024}, 1);
-  for (const LaneGeometry geometry : {LaneGeometry{0, 64}, {1, 64}, {3, 64}, {4, 0}, {4, 100}}) {
+  SeamReader reader(1, {4, 1016}, 1);
+  for (const LaneGeometry geometry :
+       {LaneGeometry{0, 56}, {1, 56}, {3, 56}, {4, 0}, {4, 64}, {4, 100}}) {
     EXPECT_EQ(pair_.link(1).open_inbound(1, geometry, 1, reader).code(), Code::kInvalidArgument)
         << geometry.slots << " x " << geometry.slot_bytes;
   }
 }
 
 TEST_F(LoopbackTest, RefusesAFrameAboveTheSlot) {
-  auto lane = pair_.open_lane(0, 1, {4, 1024});
+  auto lane = pair_.open_lane(0, 1, {4, 1016});
   ASSERT_TRUE(lane.ok());
-  SeamReader reader(1, {4, 64}, 1);
-  SeamWriter writer(1, {4, 64}, 1);
-  auto inbound = pair_.link(1).open_inbound(2, {4, 64}, 1, reader);
+  SeamReader reader(1, {4, 56}, 1);
+  SeamWriter writer(1, {4, 56}, 1);
+  auto inbound = pair_.link(1).open_inbound(2, {4, 56}, 1, reader);
   ASSERT_TRUE(inbound.ok());
-  auto outbound = pair_.link(0).open_outbound(2, {4, 64}, inbound.value()->offer(), writer);
+  auto outbound = pair_.link(0).open_outbound(2, {4, 56}, inbound.value()->offer(), writer);
   ASSERT_TRUE(outbound.ok());
   const std::vector<std::byte> large(65);
   EXPECT_EQ(outbound.value()->send(1, {large.data(), 65, 0}), Code::kTooLarge);
 }
 
 TEST_F(LoopbackTest, SendFailsAfterTheLinkIsDown) {
-  auto lane = pair_.open_lane(0, 1, {4, 1024});
+  auto lane = pair_.open_lane(0, 1, {4, 1016});
   ASSERT_TRUE(lane.ok());
   pair_.close_link(1);
   pair_.pump_side(0, 1);
@@ -125,7 +126,7 @@ TEST_F(LoopbackTest, SendFailsAfterTheLinkIsDown) {
 }
 
 TEST_F(LoopbackTest, FramesCommittedBeforeTheCloseComeBeforeTheLinkIsDown) {
-  auto lane = pair_.open_lane(0, 1, {4, 1024});
+  auto lane = pair_.open_lane(0, 1, {4, 1016});
   ASSERT_TRUE(lane.ok());
   lane.value()->writer.send_up_to(4);
   lane.value()->writer.close();
@@ -141,11 +142,11 @@ TEST_F(LoopbackTest, AContextMayLinkToItself) {
   auto first = self.open_link(0, 7, self.address(), downs);
   auto second = self.open_link(0, 7, self.address(), downs);
   ASSERT_TRUE(first.ok() && second.ok());
-  SeamReader reader(1, {4, 1024}, 1);
-  SeamWriter writer(1, {4, 1024}, 1);
-  auto inbound = second.value()->open_inbound(1, {4, 1024}, 1, reader);
+  SeamReader reader(1, {4, 1016}, 1);
+  SeamWriter writer(1, {4, 1016}, 1);
+  auto inbound = second.value()->open_inbound(1, {4, 1016}, 1, reader);
   ASSERT_TRUE(inbound.ok());
-  auto outbound = first.value()->open_outbound(1, {4, 1024}, inbound.value()->offer(), writer);
+  auto outbound = first.value()->open_outbound(1, {4, 1016}, inbound.value()->offer(), writer);
   ASSERT_TRUE(outbound.ok());
   writer.open(std::move(outbound.value()));
   EXPECT_EQ(writer.send_up_to(3), 3u);
@@ -154,7 +155,7 @@ TEST_F(LoopbackTest, AContextMayLinkToItself) {
 }
 
 TEST_F(LoopbackTest, NothingIsAllocatedPerFrame) {
-  auto opened = pair_.open_lane(0, 1, {4, 1024});
+  auto opened = pair_.open_lane(0, 1, {4, 1016});
   ASSERT_TRUE(opened.ok());
   SeamLane& lane = *opened.value();
   const auto exchange = [&](Sequence last) {
@@ -173,7 +174,7 @@ TEST_F(LoopbackTest, NothingIsAllocatedPerFrame) {
 
 // A sleeper with no backstop: it hangs (and fails by the deadline) if a single wake-up is lost.
 TEST_F(LoopbackTest, NoWakeUpIsLostBetweenTwoThreads) {
-  auto opened = pair_.open_lane(0, 1, {4, 256});
+  auto opened = pair_.open_lane(0, 1, {4, 248});
   ASSERT_TRUE(opened.ok());
   SeamLane& lane = *opened.value();
   constexpr Sequence kLast = 3000;

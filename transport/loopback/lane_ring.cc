@@ -19,7 +19,7 @@ LaneRing::LaneRing(Epoch epoch, LaneId lane, const LaneGeometry& geometry)
       lane_(lane),
       geometry_(geometry),
       memory_(static_cast<std::byte*>(
-          ::operator new[](size_t{geometry.slots} * geometry.slot_bytes, kSlotAlignment))),
+          ::operator new[](geometry.slots* geometry.stride(), kSlotAlignment))),
       commits_(std::make_unique<Commit[]>(geometry.slots)) {}
 
 void LaneRing::write(Sequence sequence, const std::byte* data, uint32_t bytes) noexcept {

@@ -37,7 +37,7 @@ class LaneRing {
   // ---- reader's owner ----
   bool committed(Sequence sequence) const noexcept;
   std::byte* slot(Sequence sequence) noexcept {
-    return memory_.get() + index(sequence) * geometry_.slot_bytes;
+    return memory_.get() + index(sequence) * geometry_.stride() + kFrameLead;
   }
   uint32_t bytes(Sequence sequence) const noexcept { return commits_[index(sequence)].bytes; }
   void put_credit(const Credit& credit) noexcept;

@@ -14,7 +14,7 @@ struct Offer {
 
 bool valid(const LaneGeometry& geometry) {
   return geometry.slots >= 2 && std::has_single_bit(geometry.slots) && geometry.slot_bytes > 0 &&
-         geometry.slot_bytes % 64 == 0;
+         geometry.stride() % 64 == 0;
 }
 
 }  // namespace

@@ -63,6 +63,11 @@ class UcxDomain {
   void note_unsettled() { unsettled_ = true; }
   bool take_unsettled() { return std::exchange(unsettled_, false); }
 
+  // Requests that nothing but progress of UCX completes, and whose owner is in a hurry.
+  void note_pending(int32_t change) { pending_ += change; }
+  bool has_pending() const { return pending_ != 0; }
+  const Clock& clock() const { return clock_; }
+
   int event_fd() const { return event_fd_; }
   // What the owner has to do beside progress of its links; returns the number of events.
   uint32_t housekeep();
@@ -86,6 +91,7 @@ class UcxDomain {
   bool failures_ = false;
   bool unsettled_ = false;
   uint32_t rounds_ = 0;
+  int32_t pending_ = 0;
   std::vector<UcxLink*> links_;
   std::vector<UcxInbound*> polled_lanes_;
   std::vector<UcxOutbound*> credited_lanes_;

@@ -119,7 +119,7 @@ uint32_t UcxLink::poll_lanes() {
 Status UcxLink::check_open(LaneId lane, const LaneGeometry& geometry) const {
   if (failed_) return {Code::kLinkError, failure_.text()};
   const bool valid = geometry.slots >= 2 && std::has_single_bit(geometry.slots) &&
-                     geometry.slot_bytes > 0 && geometry.slot_bytes % 64 == 0;
+                     geometry.slot_bytes > 0 && geometry.stride() % 64 == 0;
   if (valid) return {};
   return {Code::kInvalidArgument,
           fmt::format("lane {}: {} slots of {} bytes", lane, geometry.slots, geometry.slot_bytes)};

@@ -31,7 +31,7 @@ size_t open_descriptors() {
 
 struct Case {
   std::string engine;
-  uint32_t slot_bytes = 512;
+  uint32_t slot_bytes = 504;
 };
 
 void PrintTo(const Case& each, std::ostream* out) { *out << each.engine << "_" << each.slot_bytes; }
@@ -226,10 +226,10 @@ TEST_P(Kill, AWriterThatResumesHarmsNobody) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Protocol, Kill,
-                         testing::Values(Case{"tag_tcp", 512}, Case{"tag_tcp", 262144},
-                                         Case{"tag_shm", 512}, Case{"tag_shm", 262144},
-                                         Case{"rma_direct", 512}, Case{"rma_direct", 262144},
-                                         Case{"rma_puts", 512}),
+                         testing::Values(Case{"tag_tcp", 504}, Case{"tag_tcp", 262136},
+                                         Case{"tag_shm", 504}, Case{"tag_shm", 262136},
+                                         Case{"rma_direct", 504}, Case{"rma_direct", 262136},
+                                         Case{"rma_puts", 504}),
                          [](const auto& test) {
                            return test.param.engine + "_" + std::to_string(test.param.slot_bytes);
                          });

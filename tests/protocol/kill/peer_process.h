@@ -24,7 +24,7 @@ struct PeerOrders {
   char engine[16] = {};  // see make_engine
   Role role = Role::kWriter;
   uint32_t slots = 4;
-  uint32_t slot_bytes = 512;
+  uint32_t slot_bytes = 504;
   uint32_t ends = 0;  // 1: SIGKILL at `step` of the first frame from `sequence` on
   transport::FrameStep step = transport::FrameStep::kBeforeFrame;
   transport::Sequence sequence = 0;

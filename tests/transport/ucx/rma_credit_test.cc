@@ -19,7 +19,7 @@ using conformance::Backend;
 using conformance::SeamLane;
 using conformance::SeamPair;
 
-constexpr LaneGeometry kLane{8, 256};
+constexpr LaneGeometry kLane{8, 248};
 constexpr LaneId kFirstLane = 1;
 
 Backend rma(bool direct) {

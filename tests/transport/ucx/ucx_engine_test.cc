@@ -18,7 +18,7 @@ using conformance::Backend;
 using conformance::SeamLane;
 using conformance::SeamPair;
 
-constexpr LaneGeometry kLane{4, 1024};
+constexpr LaneGeometry kLane{4, 1016};
 
 Backend engine(const std::string& name) {
   UcxConfig config;
@@ -88,7 +88,7 @@ TEST_P(UcxEngineTest, LinksLeaveNothingBehind) {
 
 TEST_P(UcxEngineTest, RendezvousLinksCloseToo) {
   for (Epoch epoch = 1; epoch <= 4; ++epoch) {
-    auto lane = open(epoch, 1, {2, 1 << 18});
+    auto lane = open(epoch, 1, {2, (1 << 18) - 8});
     ASSERT_NE(lane, nullptr);
     stream(*lane, 8);
     lane->writer.send_up_to(10);  // in flight while everything closes

@@ -16,7 +16,7 @@ UcxOffer some_offer() {
   offer.epoch = 3;
   offer.lane = 9;
   offer.slots = 4;
-  offer.slot_bytes = 512;
+  offer.slot_bytes = 504;
   return offer;
 }
 

@@ -1,11 +1,11 @@
 // The memory of an inbound lane of the rma engine, which its writer writes.
 //
-//   0            128        136       144                   192 + slot_bytes
-//   | credit     | commit 0 | unused  | slot 0 (slot_bytes) | commit 1 | unused | slot 1 | ...
+//   0            128        136                   136 + slot_bytes
+//   | credit     | commit 0 | slot 0 (slot_bytes) | commit 1 | slot 1 | ...
 //
 // Credit: see rma_credit.h; one line for each side, so that neither takes the other's away.
 // Commit word of a frame: epoch << 48 | sequence, eight bytes, written after the frame and compared
-// for equality. It shares its line with the start of the frame: a small frame costs two lines.
+// for equality. It shares its line with the frame's header; the payload starts the next line.
 // Words are never cleared: what an earlier lap left there is another sequence. The arena belongs to
 // one link epoch and is never handed on: closing an endpoint does not stop a writer that maps the
 // memory, so late stores of a peer thought dead are harmless only because nobody reads them. UCX
@@ -28,7 +28,6 @@
 namespace asyncmesh::transport {
 
 inline constexpr size_t kLine = 64;
-inline constexpr size_t kCommitBytes = 16;  // keeps the slot aligned
 inline constexpr size_t kCreditBytes = sizeof(RmaCreditBlock);
 
 inline uint64_t commit_word(Epoch epoch, Sequence sequence) {
@@ -39,21 +38,19 @@ inline uint64_t commit_word(Epoch epoch, Sequence sequence) {
 class RmaLayout {
  public:
   explicit RmaLayout(const LaneGeometry& geometry)
-      : slots_(geometry.slots), slot_bytes_(geometry.slot_bytes) {}
+      : slots_(geometry.slots), stride_(geometry.stride()) {}
   static RmaCreditBlock* credit(std::byte* arena) {
     return reinterpret_cast<RmaCreditBlock*>(arena);
   }
   size_t commit(Sequence sequence) const {
-    return kCreditBytes + (sequence & (slots_ - 1)) * stride();
+    return kCreditBytes + (sequence & (slots_ - 1)) * stride_;
   }
-  size_t slot(Sequence sequence) const { return commit(sequence) + kCommitBytes; }
-  size_t bytes() const { return kCreditBytes + slots_ * stride(); }
+  size_t slot(Sequence sequence) const { return commit(sequence) + kFrameLead; }
+  size_t bytes() const { return kCreditBytes + slots_ * stride_; }
 
  private:
-  size_t stride() const { return kLine + slot_bytes_; }
-
   size_t slots_;
-  size_t slot_bytes_;
+  size_t stride_;
 };
 
 // Allocates an arena, zeroed and faulted in.

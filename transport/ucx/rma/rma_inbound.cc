@@ -57,8 +57,8 @@ uint32_t RmaInbound::poll() {
   uint32_t frames = 0;
   for (; ready(); ++frames) {
     const Sequence sequence = next_;
-    std::byte* const slot = arena_.bytes().data() + layout_.slot(sequence);
-    __builtin_prefetch(slot + kLine);  // the rest of the header, still in the writer's cache
+    std::byte* const slot = reinterpret_cast<std::byte*>(awaited_word_) + kFrameLead;
+    __builtin_prefetch(slot + kLine);  // the payload, still in the writer's cache
     expect(sequence + 1);
     rma_link_->note_seen(1);
     sink_.on_frame(sequence, slot, geometry_.slot_bytes);

@@ -54,7 +54,7 @@ class RmaInbound final : public UcxInbound {
   // poll would find a frame. Equality, never order: any other value is another lap, epoch or
   // garbage.
   bool ready() const {
-    // Pairs with the release in RmaOutbound::store.
+    // Pairs with the release in RmaOutbound::send.
     return awaited_word_ != nullptr &&
            std::atomic_ref(*awaited_word_).load(std::memory_order_acquire) == awaited_value_;
   }
@@ -102,6 +102,7 @@ class RmaPuts final : public Lingering {
   static void on_word_put(void* request, ucs_status_t status, void* self);
 
   RmaLink* link_;
+  UcxDomain& domain_;
   Target target_;
   RmaLayout layout_;
   OutboundSink* sink_;
@@ -129,7 +130,7 @@ class RmaOutbound final : public UcxOutbound {
   void poll_credit();  // credit_ready() holds; several credits may have become one
 
  private:
-  void store(Sequence sequence, const Frame& frame);
+  void store_in_steps(Sequence sequence, const Frame& frame, std::byte* slot);
   Code put(Sequence sequence, const Frame& frame);
 
   RmaLink* rma_link_;  // valid while link_ is

@@ -12,22 +12,29 @@
 namespace asyncmesh::transport {
 namespace {
 
-// What was written a moment ago, a header and the first bytes of a payload, goes in words.
-constexpr size_t kWordwiseBytes = 128;
-constexpr size_t kFirstLineBytes = kLine - kCommitBytes;
+constexpr size_t kFirstLineBytes = kLine - kFrameLead;
 
-void copy_bytes(std::byte* to, const std::byte* from, size_t bytes, size_t wordwise) {
-  const bool aligned = reinterpret_cast<uintptr_t>(from) % alignof(uint64_t) == 0;
-  const size_t words = aligned ? std::min(bytes, wordwise) & ~(sizeof(uint64_t) - 1) : 0;
-  copy_words(to, from, words);
-  std::memcpy(to + words, from + words, bytes - words);
+// A short payload was written a moment ago, and goes in words (copy_words.h).
+void copy_rest(std::byte* to, const std::byte* from, size_t bytes) {
+  if (bytes > kLine) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  size_t done = 0;
+  for (; done + sizeof(uint64_t) <= bytes; done += sizeof(uint64_t)) {
+    copy_words(to + done, from + done, sizeof(uint64_t));
+  }
+  if (done < bytes) std::memcpy(to + done, from + done, bytes - done);
 }
 
 // The line that the reader polls comes last, or it would be taken away in between.
 void copy_frame(std::byte* slot, const std::byte* frame, size_t bytes) {
-  const size_t first = std::min(bytes, kFirstLineBytes);
-  copy_bytes(slot + first, frame + first, bytes - first, kWordwiseBytes - kFirstLineBytes);
-  copy_bytes(slot, frame, first, first);
+  if (bytes < kFirstLineBytes) [[unlikely]] {
+    std::memcpy(slot, frame, bytes);
+    return;
+  }
+  copy_rest(slot + kFirstLineBytes, frame + kFirstLineBytes, bytes - kFirstLineBytes);
+  copy_words(slot, frame, kFirstLineBytes);
 }
 
 }  // namespace
@@ -72,32 +79,33 @@ void RmaOutbound::poll_credit() {
 Code RmaOutbound::send(Sequence sequence, const Frame& frame) {
   if (link_ == nullptr || link_->failed()) return Code::kLinkError;
   if (frame.bytes > geometry_.slot_bytes) return Code::kTooLarge;
-  link_->step(FrameStep::kBeforeFrame, lane_, sequence);
   if (mapped_ == nullptr) return put(sequence, frame);
-  store(sequence, frame);
+  std::byte* const line = mapped_ + layout_.commit(sequence);
+  if (link_->hooked()) [[unlikely]] {
+    store_in_steps(sequence, frame, line + kFrameLead);
+  } else {
+    copy_frame(line + kFrameLead, frame.data, frame.bytes);
+  }
+  std::atomic_ref<uint64_t> word(*reinterpret_cast<uint64_t*>(line));
+  // Pairs with the acquire in RmaInbound::poll.
+  word.store(commit_word(link_->epoch(), sequence), std::memory_order_release);
+  link_->step(FrameStep::kAfterCommit, lane_, sequence);
   rma_link_->note_commit();
   sink_.on_sent(sequence);
   return Code::kOk;
 }
 
-void RmaOutbound::store(Sequence sequence, const Frame& frame) {
-  std::byte* const slot = mapped_ + layout_.slot(sequence);
-  if (link_->hooked()) [[unlikely]] {
-    const size_t half = frame.bytes / 2;
-    std::memcpy(slot, frame.data, half);
-    link_->step(FrameStep::kInsideFrame, lane_, sequence);
-    std::memcpy(slot + half, frame.data + half, frame.bytes - half);
-    link_->step(FrameStep::kAfterFrame, lane_, sequence);
-  } else {
-    copy_frame(slot, frame.data, frame.bytes);
-  }
-  std::atomic_ref<uint64_t> word(*reinterpret_cast<uint64_t*>(mapped_ + layout_.commit(sequence)));
-  // Pairs with the acquire in RmaInbound::poll.
-  word.store(commit_word(link_->epoch(), sequence), std::memory_order_release);
-  link_->step(FrameStep::kAfterCommit, lane_, sequence);
+void RmaOutbound::store_in_steps(Sequence sequence, const Frame& frame, std::byte* slot) {
+  link_->step(FrameStep::kBeforeFrame, lane_, sequence);
+  const size_t half = frame.bytes / 2;
+  std::memcpy(slot, frame.data, half);
+  link_->step(FrameStep::kInsideFrame, lane_, sequence);
+  std::memcpy(slot + half, frame.data + half, frame.bytes - half);
+  link_->step(FrameStep::kAfterFrame, lane_, sequence);
 }
 
 Code RmaOutbound::put(Sequence sequence, const Frame& frame) {
+  link_->step(FrameStep::kBeforeFrame, lane_, sequence);
   const ucs_status_t status =
       puts_->send(link_->endpoint(), sequence, commit_word(link_->epoch(), sequence), frame,
                   link_->domain().staging(frame.staging));

@@ -7,6 +7,7 @@ namespace asyncmesh::transport {
 
 RmaPuts::RmaPuts(RmaLink* link, Target target, const LaneGeometry& geometry, OutboundSink* sink)
     : link_(link),
+      domain_(link->domain()),
       target_(std::move(target)),
       layout_(geometry),
       sink_(sink),
@@ -52,6 +53,7 @@ ucs_status_t RmaPuts::put(const void* data, size_t bytes, size_t offset, ucp_mem
       ucp_put_nbx(endpoint_, data, bytes, target_.address + offset, target_.rkey.get(), &param);
   if (!UCS_PTR_IS_PTR(request)) return UCS_PTR_STATUS(request);
   ++outstanding_;
+  domain_.note_pending(1);
   return UCS_INPROGRESS;
 }
 
@@ -76,6 +78,7 @@ void RmaPuts::on_frame_put(void* request, ucs_status_t status, void* put) {
   auto& entry = *static_cast<Put*>(put);
   RmaPuts& self = *entry.owner;
   --self.outstanding_;
+  self.domain_.note_pending(-1);
   ucp_request_free(request);
   if (self.link_ == nullptr) return;
   if (status == UCS_OK) {
@@ -88,6 +91,7 @@ void RmaPuts::on_frame_put(void* request, ucs_status_t status, void* put) {
 void RmaPuts::on_word_put(void* request, ucs_status_t status, void* self) {
   auto& puts = *static_cast<RmaPuts*>(self);
   --puts.outstanding_;
+  puts.domain_.note_pending(-1);
   ucp_request_free(request);
   if (status != UCS_OK && puts.link_ != nullptr) puts.link_->fail("putting a commit word", status);
 }

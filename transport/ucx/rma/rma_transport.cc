@@ -2,17 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
 namespace asyncmesh::transport {
 namespace {
 
-// UCX is progressed every so many calls: frames and most credit come without it, and a look at
-// their words costs far less. Rarer still in a call that brought something, which its caller is
-// about to handle.
-constexpr uint32_t kIdleRoundsPerProgress = 8;
-constexpr uint32_t kBusyRoundsPerProgress = 16;
+// UCX brings messages that are no frames: frames and most credit come by stores, and a look at
+// their words costs far less. So UCX is progressed about this often by an owner that spins, and in
+// every call by one that looks in rarely.
+constexpr Nanoseconds kUcxInterval = 1'000;
+constexpr uint32_t kMostRoundsPerUcx = 64;
 
 }  // namespace
 
@@ -59,18 +60,31 @@ uint32_t RmaTransport::poll() {
 
 uint32_t RmaTransport::progress() {
   uint32_t events = poll();
-  ucx_is_fresh_ = ++rounds_ >= (events == 0 ? kIdleRoundsPerProgress : kBusyRoundsPerProgress);
+  ucx_is_fresh_ = ++rounds_ >= rounds_per_ucx_ || domain_->has_pending();
   if (!ucx_is_fresh_) return events;
-  rounds_ = 0;
-  events += domain_->housekeep();
-  const auto& links = domain_->links();
-  for (size_t index = 0; index < links.size(); ++index) events += links[index]->progress();
+  events += progress_ucx();
   // A look after UCX costs little against UCX, and halves the time in which nobody looks.
   return events != 0 ? events : poll();
 }
 
+uint32_t RmaTransport::progress_ucx() {
+  const Nanoseconds now = domain_->clock().now();
+  const Nanoseconds elapsed = now - ucx_at_;
+  if (elapsed < kUcxInterval) {
+    rounds_per_ucx_ = std::min(2 * rounds_per_ucx_, kMostRoundsPerUcx);
+  } else if (elapsed > 2 * kUcxInterval) {
+    rounds_per_ucx_ = elapsed < rounds_ * kUcxInterval ? (rounds_per_ucx_ + 1) / 2 : 1;
+  }
+  ucx_at_ = now;
+  rounds_ = 0;
+  uint32_t events = domain_->housekeep();
+  const auto& links = domain_->links();
+  for (size_t index = 0; index < links.size(); ++index) events += links[index]->progress();
+  return events;
+}
+
 bool RmaTransport::arm() {
-  rounds_ = kBusyRoundsPerProgress;  // should this fail, the next progress includes UCX
+  rounds_ = kMostRoundsPerUcx;  // should this fail, the next progress includes UCX
   // Whether UCX was quiet at its last progress says nothing once others came after that.
   if (!ucx_is_fresh_) return false;
   bool quiet = domain_->arm_closing();

@@ -89,8 +89,11 @@ class RmaTransport final : public UcxTransport {
 
  private:
   uint32_t poll();
+  uint32_t progress_ucx();
 
-  uint32_t rounds_ = 0;
+  uint32_t rounds_ = 0;  // since progress_ucx
+  uint32_t rounds_per_ucx_ = 1;
+  Nanoseconds ucx_at_ = 0;
   bool ucx_is_fresh_ = false;  // the newest call of progress included UCX
 };
 

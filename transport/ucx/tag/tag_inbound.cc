@@ -36,7 +36,7 @@ TagReceives::TagReceives(const LaneGeometry& geometry, size_t request_bytes, Tag
       mask_(geometry.slots - 1),
       request_bytes_(round_up(request_bytes)),
       request_stride_(request_bytes_ + kAlignment),
-      slots_(allocate(size_t{geometry.slots} * geometry.slot_bytes)),
+      slots_(allocate(geometry.slots * geometry.stride())),
       requests_(allocate(geometry.slots * request_stride_)),
       receives_(geometry.slots) {
   for (Receive& receive : receives_) receive.owner = this;

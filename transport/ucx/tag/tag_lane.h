@@ -41,7 +41,7 @@ class TagReceives final : public Lingering {
   void cancel_all(ucp_worker_h worker);  // what can be cancelled is complete when this returns
   void disown() { lane_ = nullptr; }
   std::byte* slot(Sequence sequence) {
-    return slots_.get() + (sequence & mask_) * geometry_.slot_bytes;
+    return slots_.get() + (sequence & mask_) * geometry_.stride() + kFrameLead;
   }
   // True once per frame: it lies in its slot, `bytes_out` long.
   bool take(Sequence sequence, uint32_t* bytes_out);
