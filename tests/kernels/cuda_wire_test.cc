@@ -145,6 +145,8 @@ TEST_P(CudaAverage, SkipsAbsentMembersAndOddWeights) {
   weights_ = {1.0F, 0.0F, -1.0F, kNan, kInfinity, 2.0F, 0.7F, 1e-30F, 3.0F};
   values_[1][5] = values_[3][6] = kNan;  // of no interest, as their weight is
   EXPECT_EQ(expect_like_the_cpu(), 0U);
+  values_[6][7] = kNan;
+  EXPECT_EQ(expect_like_the_cpu(), 1U << 6);
 }
 
 INSTANTIATE_TEST_SUITE_P(Encodings, CudaAverage, testing::ValuesIn(kEncodings));
