@@ -136,9 +136,11 @@ struct Table {
   // Memory that top_change wants for `elements` elements of which `k` are selected. Aligned to 256.
   size_t (*top_change_workspace)(uint64_t elements, uint64_t k);
   // indices[0, k): the elements of the k largest scores, ties broken by the lower index, ascending.
-  // k <= elements <= kMaxSelectable. One pass over the data when the threshold's guess or a random
-  // sample brackets the k-th score tightly enough, which a sample does but for bad luck; a second
-  // and third exact one (a histogram) when not. On CUDA *threshold is device memory.
+  // k <= elements <= kMaxSelectable. The k-th score is bracketed by a random sample, which fails
+  // once in some ten thousand calls; exact histograms over the data then find it. The CPU takes the
+  // threshold's guess instead where a small sample does not speak against it, and one pass over the
+  // data: two when the guess was wrong, up to four more when the sample was. On CUDA *threshold is
+  // device memory.
   void (*top_change)(const Change& change, uint64_t k, Threshold* threshold, uint32_t* indices,
                      void* workspace, const Execution& on);
   // Values in the order of `indices`.

@@ -9,8 +9,9 @@
 // `base` is the block's first index, `end` the number of 32-bit words of gaps up to and with this
 // block. Index i of a block (i > 0) minus its predecessor minus 1, and 0 for i = 0, takes `width`
 // bits from bit i * width of the block's words; a block has 4 * width words, so that width follows
-// from the ends. Indices missing in the last block have gap 0 and are not decoded. Every block can
-// be decoded by itself. At 5 % of a table a random index costs about 7.5 bits.
+// from the ends. Indices missing in the last block have gap 0, which decoders do not look at; that
+// of index 0 they do. Every block can be decoded by itself. At 5 % of a table a random index costs
+// about 7.7 bits (13.4 at 0.1 %, 3.9 at 50 %).
 #pragma once
 
 #include <cstddef>

@@ -61,7 +61,7 @@ uint32_t bucket_of_rank(const uint32_t* histogram, uint64_t rank, uint64_t& abov
 
 double sample_margin(uint64_t sampled, double share) noexcept {
   // Deviations of the binomial distribution, and Bernstein's correction for few successes: a miss
-  // in a million calls.
+  // in some ten thousand calls.
   constexpr double kDeviations = 4;
   return kDeviations * std::sqrt(static_cast<double>(sampled) * share * (1 - share)) +
          kDeviations * kDeviations / 2;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "kernels/cpu/change_sample.h"
 #include "kernels/cpu/element_cursor.h"
+#include "kernels/encoding.h"
 #include "kernels/workers.h"
 
 namespace asyncmesh::kernels {
@@ -105,18 +107,40 @@ void ChangeSelection::for_each_range(const Task& task) noexcept {
       &context);
 }
 
-Bracket ChangeSelection::sampled_bracket() noexcept {
-  if (plan_.sampled == 0) return {};
+int32_t* ChangeSelection::draw_sample(uint64_t size) noexcept {
   auto* const sample = reinterpret_cast<int32_t*>(workspace_ + plan_.pool);
   for_each_range([&](const SelectionRange&, uint64_t r) {
-    sample_scores(change_, elements_, plan_.sampled, plan_.sampled * r / size_,
-                  plan_.sampled * (r + 1) / size_, sample);
+    sample_scores(change_, elements_, size, size * r / size_, size * (r + 1) / size_, sample);
   });
-  const double share = static_cast<double>(k_) / static_cast<double>(elements_);
-  const double rank = share * static_cast<double>(plan_.sampled);
-  const double margin = sample_margin(plan_.sampled, share);
+  return sample;
+}
+
+Bracket ChangeSelection::sampled_bracket() noexcept {
+  if (plan_.sampled == 0) return {};
+  int32_t* const sample = draw_sample(plan_.sampled);
+  const double rank = share() * static_cast<double>(plan_.sampled);
+  const double margin = sample_margin(plan_.sampled, share());
   return bracket_of_sample(sample, plan_.sampled, rank - margin, rank + margin,
                            ranges_[0].histogram);
+}
+
+std::optional<Bracket> ChangeSelection::guessed_bracket(float score) noexcept {
+  constexpr float kAround = 1.0F / 64;  // as wide as a sample's bracket of normal scores, or so
+  if (!(score > 0) || !std::isfinite(score) || plan_.sampled == 0) return std::nullopt;
+  const Bracket bracket = {static_cast<int32_t>(bits_of(score - score * kAround)),
+                           static_cast<int32_t>(bits_of(score + score * kAround))};
+  const uint64_t size = plan_.sampled / 8;
+  const int32_t* const sample = draw_sample(size);
+  uint64_t above = 0, from_low = 0;
+  for (uint64_t i = 0; i < size; ++i) {
+    above += sample[i] > bracket.high ? 1 : 0;
+    from_low += sample[i] >= bracket.low ? 1 : 0;
+  }
+  const double rank = share() * static_cast<double>(size);
+  const double margin = 3 * std::sqrt(rank * (1 - share()));  // to be wrong here costs a sample
+  const bool refuted =
+      static_cast<double>(above) > rank + margin || static_cast<double>(from_low) < rank - margin;
+  return refuted ? std::nullopt : std::optional(bracket);
 }
 
 bool ChangeSelection::collect(const Bracket& bracket) noexcept {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "kernels/cpu/top_change.h"
 
@@ -25,8 +26,10 @@ class ChangeSelection {
   // 0 < k <= elements. The workspace is as SelectionPlan says; all of it must outlive this.
   ChangeSelection(const Change& change, uint64_t k, void* workspace, Workers* workers) noexcept;
 
-  // A bracket that holds the k-th score with the plan's probability.
+  // A bracket that holds the k-th score but for bad luck.
   Bracket sampled_bracket() noexcept;
+  // Around a guess at the k-th score; nothing where a small sample speaks against it.
+  std::optional<Bracket> guessed_bracket(float score) noexcept;
   // The pass. False: the k-th score is not in the bracket, or too many are inside.
   bool collect(const Bracket& bracket) noexcept;
   // Passes that count, until collect with what is returned cannot fail.
@@ -41,6 +44,8 @@ class ChangeSelection {
 
   template <typename Task>
   void for_each_range(const Task& task) noexcept;
+  double share() const noexcept { return static_cast<double>(k_) / static_cast<double>(elements_); }
+  int32_t* draw_sample(uint64_t size) noexcept;
   SelectionRange total() const noexcept;
   // The bucket that holds the rank-th largest; takes those above it off the rank.
   uint32_t find_bucket(uint64_t& rank, uint64_t& in_bucket) const noexcept;

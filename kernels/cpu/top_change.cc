@@ -1,3 +1,5 @@
+#include <optional>
+
 #include "kernels/cpu/change_selection.h"
 #include "kernels/cpu/selection_cpu.h"
 #include "kernels/encoding.h"
@@ -15,7 +17,10 @@ void cpu_top_change(const Change& change, uint64_t k, Threshold* threshold, uint
     return;
   }
   ChangeSelection selection(change, k, workspace, on.workers);
-  if (!selection.collect(selection.sampled_bracket())) {
+  // A guess that was wrong last time is not tried again at once.
+  const bool trusted = threshold->passes <= 1;
+  const auto guess = trusted ? selection.guessed_bracket(threshold->score) : std::nullopt;
+  if (!(guess && selection.collect(*guess)) && !selection.collect(selection.sampled_bracket())) {
     selection.collect(selection.exact_bracket());
   }
   threshold->score = float_of(static_cast<uint32_t>(selection.finish(indices)));

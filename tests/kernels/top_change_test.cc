@@ -218,12 +218,46 @@ TEST_P(TopChange, TakesAnyBracketThatHolds) {
   }
 }
 
+// Right, a little wrong, absurd: the result is that without a guess.
+TEST_P(TopChange, TakesAnyGuess) {
+  constexpr uint64_t kElements = 50000, kSelected = kElements / 20;
+  const Problem problem(kElements, GetParam(), Encoding::kFloat32, false, 13);
+  Threshold right;
+  const auto expected = top_change(problem, kSelected, right, nullptr);
+  for (const float factor :
+       {1.0F, 0.99F, 1.01F, 0.97F, 1.03F, 1e-3F, 1e3F, 0.0F, -1.0F, NAN, INFINITY}) {
+    Threshold threshold = {right.score * factor, 1};
+    ASSERT_EQ(top_change(problem, kSelected, threshold, nullptr), expected) << factor;
+    EXPECT_EQ(threshold.score, right.score);
+    EXPECT_LE(threshold.passes, 2U);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Structures, TopChange, testing::ValuesIn(kStructures));
 
 TEST(TopChangeWorkspace, IsAFractionOfTheTable) {
   constexpr uint64_t kElements = 100'000'000;
   EXPECT_LT(cpu().top_change_workspace(kElements, kElements / 1000), kElements / 3);
   EXPECT_LT(cpu().top_change_workspace(kElements, kElements / 2), kElements / 2);
+}
+
+TEST(TopChangeGuess, SavesTheSampleWhenItHoldsAndAPassWhenItIsAbsurd) {
+  constexpr uint64_t kElements = 200000, kSelected = kElements / 20;
+  const Problem problem(kElements, Structure::kNormal, Encoding::kFloat32, false, 17);
+  Threshold threshold;
+  top_change(problem, kSelected, threshold, nullptr);
+  const float right = threshold.score;
+  for (const float factor : {1.0F, 1.005F, 0.995F, 100.0F, 0.01F}) {
+    threshold = {right * factor, 1};
+    top_change(problem, kSelected, threshold, nullptr);
+    EXPECT_EQ(threshold.passes, 1U) << factor;
+  }
+  threshold = {right * 1.03F, 1};  // the small sample cannot tell, the pass can
+  top_change(problem, kSelected, threshold, nullptr);
+  EXPECT_EQ(threshold.passes, 2U);
+  threshold.score = right * 1.03F;  // not trusted right after that
+  top_change(problem, kSelected, threshold, nullptr);
+  EXPECT_EQ(threshold.passes, 1U);
 }
 
 TEST(TopChangeSample, MissesNoMoreOftenThanItsMarginSays) {
