@@ -35,6 +35,8 @@ __device__ float reciprocal_weight(const AverageArgs& args, uint64_t left_out) {
   return averaged >= 2 ? static_cast<float>(1.0 / weight_sum) : 0.0F;
 }
 
+constexpr uint32_t kTogether = 4;  // contributions that are read before the first is decoded
+
 struct AverageBody {
   const AverageArgs& args;
   uint64_t left_out;
@@ -45,20 +47,33 @@ struct AverageBody {
   __device__ void run(uint64_t i) {
     Values<N> total = {};
     bool first = true;
-    for (uint32_t r = 0; r < args.size; ++r) {
-      if ((left_out >> args.members[r] & 1) != 0) continue;
-      const Raw<N> raw = device::read_raw<N>(args.values[r], i, args.encoding);
-      const Values<N> values = device::decode<N>(raw, args.encoding);
-      if (!all_finite(raw, values)) not_finite |= 1ULL << args.members[r];
-      for (int j = 0; j < N; ++j) {
-        const float term = args.weights[r] * values.at[j];
-        total.at[j] = first ? term : total.at[j] + term;
+    for (uint32_t r = 0; r < args.size; r += kTogether) {
+      Raw<N> raw[kTogether];
+      ASYNCMESH_UNROLLED
+      for (uint32_t j = 0; j < kTogether; ++j) {
+        raw[j] = {};
+        if (r + j < args.size) raw[j] = device::read_raw<N>(args.values[r + j], i, args.encoding);
       }
-      first = false;
+      ASYNCMESH_UNROLLED
+      for (uint32_t j = 0; j < kTogether; ++j) {
+        if (r + j >= args.size || (left_out >> args.members[r + j] & 1) != 0) continue;
+        add(r + j, raw[j], first, total);
+        first = false;
+      }
     }
     if (reciprocal == 0) return;
     for (int j = 0; j < N; ++j) total.at[j] *= reciprocal;
     device::write<N>(args.mean, i, total);
+  }
+
+  template <int N>
+  __device__ void add(uint32_t r, const Raw<N>& raw, bool first, Values<N>& total) {
+    const Values<N> values = device::decode<N>(raw, args.encoding);
+    if (!all_finite(raw, values)) not_finite |= 1ULL << args.members[r];
+    for (int j = 0; j < N; ++j) {
+      const float term = args.weights[r] * values.at[j];
+      total.at[j] = first ? term : total.at[j] + term;
+    }
   }
 
   template <int N>

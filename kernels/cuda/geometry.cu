@@ -1,9 +1,9 @@
-#include "kernels/cuda/geometry.h"
-
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <atomic>
+
+#include "kernels/cuda/geometry.h"
 
 namespace asyncmesh::kernels {
 namespace {

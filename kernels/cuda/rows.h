@@ -132,20 +132,35 @@ __device__ uint32_t gather(const Source& source, uint64_t position, uint32_t lan
   return present;
 }
 
+template <typename Body>
+__device__ void visit_quads(const LaunchPlace& whole, uint64_t row, uint32_t lane, Body& body) {
+  ASYNCMESH_UNROLLED
+  for (uint32_t k = 0; k < kLaneValues / 4; ++k) {
+    const uint32_t offset = lane_offset(lane, 4 * k);
+    LaunchPlace place = whole;
+    place.offset += offset;
+    place.element += offset;
+    body.template run<4>(place, row * kScaled + offset);
+  }
+}
+
+template <typename Body, typename = void>
+inline constexpr bool kTakesRows = false;
+template <typename Body>
+inline constexpr bool kTakesRows<Body, decltype(&Body::row, void())> = true;
+
 // body.run<4>(place, position) or body.run<1>(place, position) for every value of the lane that is
-// there; four where body.aligned(place) says so of the row's place.
+// there; four, or body.row(place, lane) if it has that, where body.aligned(place) says so of the
+// row's place.
 template <typename Source, typename Body>
 __device__ void visit_row(const Source& source, uint64_t row, uint32_t lane, Body& body) {
   const LaunchPlace whole = find_row(source, row * kScaled);
   if (whole.run >= kScaled && whole.data == nullptr) return;
   if (whole.run >= kScaled && body.aligned(whole)) {
-    ASYNCMESH_UNROLLED
-    for (uint32_t k = 0; k < kLaneValues / 4; ++k) {
-      const uint32_t offset = lane_offset(lane, 4 * k);
-      LaunchPlace place = whole;
-      place.offset += offset;
-      place.element += offset;
-      body.template run<4>(place, row * kScaled + offset);
+    if constexpr (kTakesRows<Body>) {
+      body.row(whole, lane);
+    } else {
+      visit_quads(whole, row, lane, body);
     }
     return;
   }

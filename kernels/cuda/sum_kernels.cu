@@ -10,19 +10,23 @@
 namespace asyncmesh::kernels {
 namespace {
 
-using device::kSumGroups;
+using device::sum_groups;
 using device::Values;
 
 constexpr uint32_t kResults = 4;
-static_assert(kResults + kResults * kSumGroups <= kSumSlots);
+static_assert(kResults + kResults * sum_groups(kResults) <= kSumSlots);
+static_assert(kResults + sum_groups(1) <= kSumSlots);
 
 __global__ void clear_sums_kernel(double* sums) {
   for (uint32_t i = threadIdx.x; i < kSumSlots; i += blockDim.x) sums[i] = 0;
 }
 
 // Thread block `kind` adds the partial sums of its kind.
+template <uint32_t kKinds>
 __global__ void __launch_bounds__(kThreads) total_kernel(double* sums) {
-  const double sum[1] = {sums[kResults + blockIdx.x * kSumGroups + threadIdx.x]};
+  const double* const partial = sums + kResults + blockIdx.x * sum_groups(kKinds);
+  double sum[1] = {0};
+  for (uint32_t i = threadIdx.x; i < sum_groups(kKinds); i += kThreads) sum[0] += partial[i];
   device::add_group_sums<1>(sum, sums);
 }
 
@@ -51,6 +55,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 struct CompareBody {
+  static constexpr uint32_t kQuads = device::kLaneValues / 4;
   Encoding storage, other_storage;
   double sums[kResults];
 
@@ -58,12 +63,28 @@ struct CompareBody {
     return device::aligned(device::in_global(place.data), place, storage) &&
            device::aligned(device::in_global(place.other), place, other_storage);
   }
+  // All quads of a lane are read before the first is decoded: the few thread blocks need many reads
+  // under way.
+  __device__ void row(const LaunchPlace& place, uint32_t lane) {
+    device::Raw<4> first[kQuads], second[kQuads];
+    ASYNCMESH_UNROLLED
+    for (uint32_t k = 0; k < kQuads; ++k) {
+      const uint64_t at = place.offset + device::lane_offset(lane, 4 * k);
+      first[k] = device::read_raw<4>(device::in_global(place.data), at, storage);
+      second[k] = device::read_raw<4>(device::in_global(place.other), at, other_storage);
+    }
+    ASYNCMESH_UNROLLED
+    for (uint32_t k = 0; k < kQuads; ++k) add(first[k], second[k]);
+  }
   template <int N>
   __device__ void run(const LaunchPlace& place, uint64_t) {
-    const auto raw = device::read_raw<N>(device::in_global(place.data), place.offset, storage);
-    const auto other =
-        device::read_raw<N>(device::in_global(place.other), place.offset, other_storage);
-    const Values<N> first = device::decode<N>(raw, storage);
+    add(device::read_raw<N>(device::in_global(place.data), place.offset, storage),
+        device::read_raw<N>(device::in_global(place.other), place.offset, other_storage));
+  }
+
+  template <int N>
+  __device__ void add(const device::Raw<N>& one, const device::Raw<N>& other) {
+    const Values<N> first = device::decode<N>(one, storage);
     const Values<N> second = device::decode<N>(other, other_storage);
     for (int j = 0; j < N; ++j) {
       const auto x = static_cast<double>(first.at[j]), y = static_cast<double>(second.at[j]);
@@ -92,8 +113,8 @@ void clear(double* sums, void* stream) {
 
 void cuda_sum_of_squares(const float* values, uint64_t count, double* sums, const Execution& on) {
   clear(sums, on.stream);
-  launch_kernel(squares_kernel, kSumGroups, kThreads, 0, on.stream, values, count, sums);
-  launch_kernel(total_kernel, 1, kThreads, 0, on.stream, sums);
+  launch_kernel(squares_kernel, sum_groups(1), kThreads, 0, on.stream, values, count, sums);
+  launch_kernel(total_kernel<1>, 1, kThreads, 0, on.stream, sums);
 }
 
 void cuda_compare(const ParameterTable& first, const ParameterTable& second, double* sums,
@@ -101,9 +122,10 @@ void cuda_compare(const ParameterTable& first, const ParameterTable& second, dou
   clear(sums, on.stream);
   TableLaunches launches(first, &second);
   while (launches.next()) {
-    launch_kernel(compare_kernel, kSumGroups, kThreads, 0, on.stream, launches.launch(), sums);
+    launch_kernel(compare_kernel, sum_groups(kResults), kThreads, 0, on.stream, launches.launch(),
+                  sums);
   }
-  launch_kernel(total_kernel, kResults, kThreads, 0, on.stream, sums);
+  launch_kernel(total_kernel<kResults>, kResults, kThreads, 0, on.stream, sums);
 }
 
 }  // namespace asyncmesh::kernels

@@ -9,11 +9,11 @@
 
 namespace asyncmesh::kernels::device {
 
-// Thread blocks of every sum: fixed, so that the order of additions depends on shapes only.
-inline constexpr uint32_t kSumGroups = 256;
-static_assert(kSumGroups == kThreads, "the last step adds one partial sum per thread");
+// Thread blocks of a sum of so many kinds: fixed, so that the order of additions depends on shapes
+// only.
+__host__ __device__ constexpr uint32_t sum_groups(uint32_t kinds) { return 1024 / kinds; }
 
-// Each thread's sum of `kSums` kinds; what its group adds to `partial`, slots of kSumGroups each.
+// Each thread's sum of `kSums` kinds; what its group adds to `partial`, slots of sum_groups each.
 template <uint32_t kSums>
 __device__ void add_group_sums(const double (&sums)[kSums], double* partial) {
   __shared__ double tree[kThreads];
@@ -23,7 +23,7 @@ __device__ void add_group_sums(const double (&sums)[kSums], double* partial) {
       __syncthreads();
       if (threadIdx.x < half) tree[threadIdx.x] += tree[threadIdx.x + half];
     }
-    if (threadIdx.x == 0) partial[kind * kSumGroups + blockIdx.x] += tree[0];
+    if (threadIdx.x == 0) partial[kind * sum_groups(kSums) + blockIdx.x] += tree[0];
     __syncthreads();
   }
 }
