@@ -12,7 +12,7 @@ namespace asyncmesh::kernels::HWY_NAMESPACE {
 // The arithmetic of element.h on vectors, and on single values where a run ends.
 template <bool kLossy, ApplyStep kStep>
 struct ApplyArithmetic {
-  const ApplyFactors& factors;
+  const ApplyFactors factors;
 
   template <class D>
   HWY_INLINE hn::VFromD<D> vector(D d, hn::VFromD<D> w, hn::VFromD<D> snapshot, const ApplyRun& run,
@@ -48,8 +48,11 @@ struct ApplyArithmetic {
   }
 };
 
+// The copies of both arguments stay in registers: what is written might be one of them.
 template <class Storage, bool kLossy, ApplyStep kStep>
-void apply_run(const ApplyRun& run, const ApplyFactors& factors) {
+void apply_run(const ApplyRun& where, const ApplyFactors& with) {
+  const ApplyRun run = where;
+  const ApplyFactors factors = with;
   const hn::ScalableTag<float> d;
   const uint64_t lanes = hn::Lanes(d);
   const ApplyArithmetic<kLossy, kStep> arithmetic = {factors};
@@ -115,6 +118,8 @@ struct ApplyPiece {
   bool first_visit;
 };
 
+static_assert(kPiece <= RunDecoder::kMost);
+
 // Applies pieces one after the other.
 class Applier {
  public:
@@ -136,31 +141,17 @@ class Applier {
                     nullptr,
                     piece.ema,
                     piece.count};
+    prefetch_behind(job_.arrays.snapshot + position_, piece.count * sizeof(float));
+    prefetch_behind(job_.arrays.mean + position_, piece.count * sizeof(float));
     position_ += piece.count;
     const ApplyFunction function = piece.first_visit ? first_ : later_;
     const ApplyFactors& factors = piece.first_visit ? job_.first : job_.later;
-    if (job_.arrays.own == nullptr) {
-      function(run, factors);
-    } else {
-      apply_lossy(function, factors, run);
-    }
+    if (job_.arrays.own != nullptr) run.own = own_.read(piece.count);
+    function(run, factors);
     if (mirror_ != nullptr) mirror_(piece.w, piece.count, piece.mirror);
   }
 
  private:
-  HWY_INLINE void apply_lossy(ApplyFunction function, const ApplyFactors& factors, ApplyRun run) {
-    for (uint64_t left = run.count; left != 0; left -= run.count) {
-      run.count = HWY_MIN(left, own_.ready());
-      run.own = own_.words();
-      function(run, factors);
-      own_.advance(run.count);
-      run.w += encoded_bytes(job_.table.storage, run.count);
-      run.snapshot += run.count;
-      run.mean += run.count;
-      if (run.ema != nullptr) run.ema += run.count;
-    }
-  }
-
   const ApplyJob& job_;
   const ApplyFunction later_;
   const ApplyFunction first_;
@@ -178,7 +169,7 @@ struct ApplyPlaces {
   HWY_INLINE ApplyPiece operator()(const BlockPlace& place, uint64_t of) const {
     const auto word = encoded_bytes(job.table.storage, 1);
     ApplyPiece piece = {};
-    piece.w = static_cast<std::byte*>(job.table.tensors[place.tensor].data) + place.offset * word;
+    piece.w = static_cast<std::byte*>(place.data) + place.offset * word;
     piece.count = static_cast<uint32_t>(place.count);
     if (job.arrays.mirror != nullptr) {
       const ParameterTable& mirror = *job.arrays.mirror;

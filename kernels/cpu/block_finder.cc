@@ -10,8 +10,7 @@ BlockFinder::BlockFinder(const ParameterTable& table, const Subset& subset) noex
   uint64_t element = 0;
   for (uint64_t bucket = 0; bucket < buckets; ++bucket) {
     while (next_block(tensor) <= bucket << shift_) element += tensors_[tensor++].count;
-    starts_[bucket] = {tensors_[tensor].first_block, next_block(tensor), tensors_[tensor].count,
-                       element, tensor};
+    starts_[bucket] = start_of(tensor, element);
   }
 }
 
@@ -19,7 +18,7 @@ BlockPlace BlockFinder::find_after(const Start& start, uint64_t block) const noe
   uint32_t tensor = start.tensor;
   uint64_t element = start.element;
   while (next_block(tensor) <= block) element += tensors_[tensor++].count;
-  return place({tensors_[tensor].first_block, 0, tensors_[tensor].count, element, tensor}, block);
+  return place(start_of(tensor, element), block);
 }
 
 }  // namespace asyncmesh::kernels

@@ -13,6 +13,7 @@
 namespace asyncmesh::kernels {
 
 struct BlockPlace {
+  void* data;        // of the tensor
   uint64_t offset;   // first element, within the tensor
   uint64_t element;  // first element, within the table
   uint64_t count;    // elements: the granularity, or less at the end of a tensor
@@ -34,6 +35,7 @@ class BlockFinder {
 
   // Where blocks [first_block, next_block) of a tensor lie.
   struct Start {
+    void* data;
     uint64_t first_block;
     uint64_t next_block;
     uint64_t count;    // of the tensor
@@ -44,12 +46,16 @@ class BlockFinder {
   [[gnu::always_inline]] BlockPlace place(const Start& start, uint64_t block) const noexcept {
     const uint64_t offset = (block - start.first_block) * granularity_;
     const uint64_t left = start.count - offset;
-    return {offset, start.element + offset, left < granularity_ ? left : granularity_,
+    return {start.data, offset, start.element + offset, left < granularity_ ? left : granularity_,
             start.tensor};
   }
   // The last tensor has no next one.
   uint64_t next_block(uint32_t tensor) const noexcept {
     return tensor + 1 < tensor_count_ ? tensors_[tensor + 1].first_block : UINT64_MAX;
+  }
+  Start start_of(uint32_t tensor, uint64_t element) const noexcept {
+    const TensorView& view = tensors_[tensor];
+    return {view.data, view.first_block, next_block(tensor), view.count, element, tensor};
   }
   BlockPlace find_after(const Start& start, uint64_t block) const noexcept;
 

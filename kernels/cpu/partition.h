@@ -19,8 +19,8 @@ struct PackJob {
 struct PackRange {
   BlockRange blocks;  // where the values are looked for
   uint64_t first;     // number of the first value that counts
-  uint64_t skip;      // values of the blocks before it
-  uint64_t count;     // values that count, at most
+  uint64_t skip;      // values of the blocks before it: less than a group
+  uint64_t count;     // values that count: whole groups; the last range takes all that come
 };
 
 struct UnpackJob {
@@ -28,7 +28,8 @@ struct UnpackJob {
   const Subset& subset;
   Encoding encoding;
   const std::byte* encoded;
-  uint64_t count;  // values in all
+  uint64_t count;  // values in all, where they are decoded
+  bool streams;    // the table is larger than the caches
 };
 
 }  // namespace asyncmesh::kernels

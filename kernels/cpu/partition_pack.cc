@@ -17,59 +17,60 @@ class Packer {
  public:
   Packer(const PackJob& job, const PackRange& range)
       : job_(job),
-        out_(job.snapshot == nullptr ? buffer_ : job.snapshot + range.first),
         number_(range.first),
-        skip_(range.skip),
-        left_(range.count) {}
+        left_(range.count),
+        dropping_(range.skip != 0),
+        out_(job.snapshot == nullptr || dropping_ ? buffer_ : job.snapshot + number_),
+        filled_(dropping_ ? kRun - range.skip : 0) {}
   ~Packer() { flush(); }
   Packer(const Packer&) = delete;
   Packer& operator=(const Packer&) = delete;
 
   // False: there is enough.
   HWY_INLINE bool take(const std::byte* data, uint64_t count) {
-    if (HWY_UNLIKELY(skip_ != 0)) {
-      const uint64_t dropped = skip_ < count ? skip_ : count;
-      skip_ -= dropped;
-      count -= dropped;
-      data += dropped * Storage::kBytes;
-    }
-    if (HWY_UNLIKELY(count > left_)) count = left_;
-    left_ -= count;
-    while (count >= kRun - filled_) {
-      const uint64_t some = kRun - filled_;
-      put(data, some);
-      flush();
-      data += some * Storage::kBytes;
-      count -= some;
-    }
-    put(data, count);
-    return left_ != 0;
+    if (HWY_UNLIKELY(count >= kRun - filled_)) return take_over(data, count);
+    decode_run<Storage>(data, count, out_ + filled_);
+    filled_ += count;
+    return true;
   }
 
  private:
   static constexpr uint64_t kRun = kGroup;
 
-  HWY_INLINE void put(const std::byte* data, uint64_t count) {
-    decode_run<Storage>(data, count, out_ + filled_);
-    filled_ += count;
+  // Over the end of a run; a piece is shorter than one.
+  HWY_NOINLINE bool take_over(const std::byte* data, uint64_t count) {
+    const uint64_t room = kRun - filled_;
+    decode_run<Storage>(data, room, out_ + filled_);
+    filled_ = kRun;
+    flush();
+    if (left_ == 0) return false;
+    decode_run<Storage>(data + room * Storage::kBytes, count - room, out_);
+    filled_ = count - room;
+    return true;
   }
 
-  HWY_NOINLINE void flush() {
-    if (job_.encoded != nullptr && filled_ != 0) {
-      quantise_values(out_, filled_, job_.wire, number_,
-                      job_.encoded + encoded_bytes(job_.wire.encoding, number_));
+  HWY_INLINE void flush() {
+    if (dropping_) {
+      dropping_ = false;
+      if (job_.snapshot != nullptr) out_ = job_.snapshot + number_;
+    } else if (left_ != 0) {
+      if (job_.encoded != nullptr && filled_ != 0) {
+        quantise_values(out_, filled_, job_.wire, number_,
+                        job_.encoded + encoded_bytes(job_.wire.encoding, number_));
+      }
+      if (job_.snapshot != nullptr) out_ += filled_;
+      number_ += filled_;
+      left_ -= kRun;
     }
-    if (job_.snapshot != nullptr) out_ += filled_;
-    number_ += filled_;
     filled_ = 0;
   }
 
   const PackJob& job_;
+  uint64_t number_;  // of the next value that counts
+  uint64_t left_;    // values that count, whole runs but for the last range's
+  bool dropping_;    // the values before the first one that counts: they fill the end of a run
   float* out_;
-  uint64_t number_;  // of out_[0]
-  uint64_t filled_ = 0;
-  uint64_t skip_;
-  uint64_t left_;
+  uint64_t filled_;
   HWY_ALIGN float buffer_[kRun];
 };
 
@@ -77,6 +78,7 @@ struct PackPiece {
   const std::byte* data;
   uint64_t count;
 };
+static_assert(kPiece < kGroup);
 
 struct PackVisitor {
   const PackJob& job;
@@ -86,11 +88,10 @@ struct PackVisitor {
   HWY_INLINE void run() const {
     const WalkPlan plan(job.table, job.subset, range.blocks.begin, range.blocks.end);
     Packer<Storage> packer(job, range);
-    const TensorView* const tensors = job.table.tensors;
     walk_pieces<PackPiece>(
         plan, Storage::kBytes,
-        [tensors](const BlockPlace& place, uint64_t) HWY_ATTR {
-          const auto* data = static_cast<const std::byte*>(tensors[place.tensor].data);
+        [](const BlockPlace& place, uint64_t) HWY_ATTR {
+          const auto* data = static_cast<const std::byte*>(place.data);
           return PackPiece{data + place.offset * Storage::kBytes, place.count};
         },
         [](const PackPiece& piece)
@@ -137,7 +138,8 @@ void cpu_partition_pack(const ParameterTable& table, const Subset& subset, const
                         float* snapshot, std::byte* encoded, const Execution& on) {
   const PackJob job = {table, subset, wire, snapshot, encoded};
   spread_blocks(on, subset, [&](const BlockRange& blocks) {
-    HWY_DYNAMIC_DISPATCH(pack_here)(job, whole_groups(job, blocks));
+    const PackRange range = whole_groups(job, blocks);
+    if (range.count != 0) HWY_DYNAMIC_DISPATCH(pack_here)(job, range);
   });
 }
 
