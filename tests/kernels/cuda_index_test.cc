@@ -192,5 +192,13 @@ TEST(CudaIndexStreams, AnythingElseIsRejectedLikeOnTheCpu) {
   }
 }
 
+TEST(CudaIndexStreams, WordsBeyondTheStreamAreNotRead) {  // AddressSanitizer looks on
+  const uint32_t words[] = {0, 128, 5000, 128, 1, 2, 3, 4};
+  Array<std::byte> stream(sizeof(words));
+  memcpy(stream.data(), words, sizeof(words));
+  Array<uint32_t> decoded;
+  EXPECT_FALSE(decodes_like_the_cpu(stream, 200, 1 << 24, decoded));
+}
+
 }  // namespace
 }  // namespace asyncmesh::kernels

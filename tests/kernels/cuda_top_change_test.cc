@@ -125,6 +125,11 @@ TEST(CudaTopChange, ASampleBracketsTheScore) {
   }
 }
 
+TEST(CudaTopChange, MoreTilesThanAPieceOfTheirScan) {
+  const backend::Table table = flat((kThreads + 3) * selection::kTile);
+  EXPECT_EQ(Problem(table).expect_exact(table.elements() / 20), 2U);
+}
+
 TEST(CudaTopChange, ASampleOfSeveralLaunches) {
   std::vector<uint64_t> counts = backend::many_counts();
   counts.push_back(70000);
@@ -181,6 +186,17 @@ TEST(CudaTopChange, TiesAtTheEdgesOfTheBracket) {
   for (const uint64_t k : {kElements / 2 + 20, kElements / 2 + 21, kElements / 2 - 20}) {
     expect_exact_with(kElements, k, few_zeros, 2);
     expect_exact_with(kElements, k, many_tops, 2);
+  }
+}
+
+// The first tie that is not taken has a selected element of another thread right behind it; in an
+// even and in an odd tile.
+TEST(CudaTopChange, NoTieBeyondThoseWanted) {
+  constexpr uint64_t kElements = 70001, kTies = kElements / 4;
+  const auto values = random_values(kElements, 5);
+  const auto score = [&](uint64_t i) { return i % 4 == 3 ? 0.0F : 5.0F + values[i]; };
+  for (const uint64_t ties : {uint64_t{10}, selection::kTile / 4 + uint64_t{10}}) {
+    expect_exact_with(kElements, kElements - kTies + ties, score, 2);
   }
 }
 
