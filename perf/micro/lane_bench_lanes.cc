@@ -85,12 +85,12 @@ void LanePattern::open(const ProcessPair& pair) {
 
 void LanePattern::step() {
   for (Submission submission; submissions_.pop(&submission);) port_->execute_st(submission);
-  transport_->progress();
   if ((++steps_ & (kStepsPerClock - 1)) == 0) now_ = clock_.now();
   // Half of the slots may wait for it: a frame is not held up by a look at every step.
   if ((steps_ & (kStepsPerCredit - 1)) == 0) {
     port_->reader_st(0).flush_credit_st(now_, kCreditQuiet);
   }
+  transport_->progress();
 }
 
 void LanePattern::post(uint32_t bytes) {

@@ -40,17 +40,18 @@ Result<std::unique_ptr<Link>> RmaTransport::open_link(Rank peer, Epoch epoch,
 // A sink may open a lane or a link meanwhile, hence no iterators.
 uint32_t RmaTransport::poll() {
   uint32_t events = 0;
-  const auto& lanes = domain_->polled_lanes();
-  for (size_t index = 0; index < lanes.size(); ++index) {
-    auto& lane = static_cast<RmaInbound&>(*lanes[index]);
-    if (lane.ready()) events += lane.poll();
-  }
   const auto& credited = domain_->credited_lanes();
   for (size_t index = 0; index < credited.size(); ++index) {
     auto& lane = static_cast<RmaOutbound&>(*credited[index]);
     if (!lane.credit_ready()) continue;
     lane.poll_credit();
     ++events;
+  }
+  // Frames last: whoever spins for one is next to see it.
+  const auto& lanes = domain_->polled_lanes();
+  for (size_t index = 0; index < lanes.size(); ++index) {
+    auto& lane = static_cast<RmaInbound&>(*lanes[index]);
+    if (lane.ready()) events += lane.poll();
   }
   if (domain_->take_unsettled()) [[unlikely]] {
     for (UcxLink* link : domain_->links()) static_cast<RmaLink*>(link)->settle();
