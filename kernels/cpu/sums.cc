@@ -11,12 +11,14 @@
 #include "kernels/cpu/codec-inl.h"
 #include "kernels/cpu/dense.h"
 #include "kernels/cpu/element_cursor.h"
+#include "kernels/cpu/prefetch.h"
 #include "kernels/cpu/spread.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace asyncmesh::kernels::HWY_NAMESPACE {
 
 constexpr size_t kSumLanes = 16;
+constexpr uint64_t kAhead = 2048;  // elements
 
 // Sixteen sums in as many vectors as it takes.
 class Sums {
@@ -65,7 +67,11 @@ double sum_of_squares_here(const float* values, uint64_t count) {
     }
   };
   uint64_t i = 0;
-  for (; i + kSumLanes <= count; i += kSumLanes) add(values + i);
+  for (; i + kSumLanes <= count; i += kSumLanes) {
+    // The hardware alone does not keep enough reads of one stream in flight.
+    if (count - i > kAhead) prefetch_line(reinterpret_cast<const std::byte*>(values + i + kAhead));
+    add(values + i);
+  }
   if (i < count) {
     float last[kSumLanes] = {};
     __builtin_memcpy(last, values + i, static_cast<size_t>(count - i) * sizeof(float));
