@@ -28,7 +28,7 @@ class RunDecoder {
 
   // The next `some` <= kMost values, valid until the next read. There must be as many.
   const std::byte* read(uint64_t some) noexcept {
-    if (__builtin_expect(ready_ < some, 0)) decode();
+    while (__builtin_expect(ready_ < some, 0)) decode();  // twice from within a group
     const std::byte* const words = words_;
     words_ += some * sizeof(float);
     ready_ -= some;

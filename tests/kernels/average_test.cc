@@ -7,7 +7,9 @@
 #include <random>
 #include <vector>
 
+#include "kernels/cpu/thread_team.h"
 #include "kernels/kernels.h"
+#include "tests/kernels/every_target.h"
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
@@ -43,7 +45,7 @@ struct Members {
     mean.assign(count, -7.0F);
     const auto members = static_cast<uint32_t>(values.size());
     return cpu().average({pointers.data(), weights.data(), members, encoding}, count, mean.data(),
-                         &not_finite, {});
+                         &not_finite, on);
   }
 
   Encoding encoding;
@@ -54,6 +56,7 @@ struct Members {
   std::vector<float> weights;
   std::vector<float> mean;
   uint64_t not_finite = ~0ULL;
+  Execution on;
 };
 
 class Average : public testing::TestWithParam<Encoding> {};
@@ -90,9 +93,45 @@ TEST_P(Average, LeavesOutWhatIsNotFinite) {
   }
 }
 
+// Neither on the instruction set nor on the number of threads; beyond 8 MiB the mean is written
+// around the caches.
+TEST_P(Average, DoesNotDependOnTargetOrThreads) {
+  ThreadTeam two(2), three(3);
+  for (const uint64_t count : {uint64_t{1}, uint64_t{77}, uint64_t{100003}, uint64_t{2200005}}) {
+    Members input(3, count, GetParam(), 11);
+    input.weights = {1.0F, 0.25F, 3.0F};
+    ASSERT_EQ(input.average(), 3U);
+    const std::vector<float> expected = input.mean;
+    for (Workers* const workers : {static_cast<Workers*>(&two), static_cast<Workers*>(&three)}) {
+      input.on.workers = workers;
+      ASSERT_EQ(input.average(), 3U);
+      EXPECT_TRUE(same_bits(input.mean, expected));
+    }
+    input.on.workers = nullptr;
+    if (count > 200000) continue;
+    on_every_target([&] {
+      ASSERT_EQ(input.average(), 3U);
+      EXPECT_TRUE(same_bits(input.mean, expected));
+    });
+  }
+}
+
+// A sum may overflow though every contribution is finite: then all of them count.
+TEST_P(Average, KeepsContributionsWhoseSumOverflows) {
+  Members input(2, 5000, GetParam(), 12);
+  const float large = GetParam() == Encoding::kFloat16 ? 65504.0F : 3e38F;
+  for (uint32_t r = 0; r < 2; ++r) {
+    input.values[r][3000] = large;
+    input.encode(r);
+  }
+  input.weights = {3e38F, 3e38F};
+  EXPECT_EQ(input.average(), 2U);
+  EXPECT_EQ(input.not_finite, 0U);
+}
+
 INSTANTIATE_TEST_SUITE_P(Encoding, Average,
                          testing::Values(Encoding::kFloat32, Encoding::kBfloat16,
-                                         Encoding::kFloat16));
+                                         Encoding::kFloat16, Encoding::kInt8, Encoding::kInt4));
 
 TEST(AverageMembers, SkipsNullZeroNegativeAndNonFiniteWeights) {
   Members input(7, 10, Encoding::kFloat32, 3);
