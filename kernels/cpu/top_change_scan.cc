@@ -11,6 +11,7 @@
 #include "kernels/cpu/codec-inl.h"
 #include "kernels/cpu/element_cursor.h"
 #include "kernels/cpu/float_environment.h"
+#include "kernels/cpu/set_bits.h"
 #include "kernels/cpu/top_change.h"
 // clang-format on
 
@@ -106,6 +107,22 @@ HWY_INLINE uint64_t bits_of_mask(ScoreTag d, Mask mask) {
   return bits;
 }
 
+// The lanes of a mask, moved together, and whatever behind them. Not Compress where that looks up a
+// table inside of a function: g++ copies the table to the stack each time.
+template <class Mask>
+HWY_INLINE ScoreVector compress(ScoreTag d, ScoreVector v, Mask mask, uint64_t bits) {
+#if HWY_TARGET == HWY_SSSE3 || HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_AVX2
+  static_cast<void>(mask);
+  const hn::Rebind<uint8_t, ScoreTag> d8;
+  const auto lanes = hn::LoadU(d8, reinterpret_cast<const uint8_t*>(&kSetBits.lanes[bits]));
+  return hn::TableLookupLanes(v, hn::IndicesFromVec(d, hn::PromoteTo(d, lanes)));
+#else
+  static_cast<void>(d);
+  static_cast<void>(bits);
+  return hn::Compress(v, mask);
+#endif
+}
+
 template <class Source>
 void scan_words(const Source& source, uint64_t element, uint64_t words, TileScan& tile) {
   const ScoreTag d;
@@ -132,8 +149,8 @@ void scan_words(const Source& source, uint64_t element, uint64_t words, TileScan
       const uint64_t inside = bits_of_mask(d, is_inside);
       const auto index =
           hn::Add(iota, hn::Set(d, static_cast<int32_t>(element + word * kWord + i)));
-      hn::StoreU(hn::Compress(scores, is_inside), d, scores_out + count);
-      hn::StoreU(hn::Compress(index, is_inside), d,
+      hn::StoreU(compress(d, scores, is_inside, inside), d, scores_out + count);
+      hn::StoreU(compress(d, index, is_inside, inside), d,
                  reinterpret_cast<int32_t*>(indices_out) + count);
       count += static_cast<uint32_t>(hwy::PopCount(inside));
     }
@@ -259,8 +276,9 @@ HWY_INLINE uint32_t* write_indices(uint64_t bits, uint64_t element, uint32_t* ou
   for (size_t i = 0; i < kWord; i += lanes) {
     const auto mask = hn::LoadMaskBits(d, reinterpret_cast<const uint8_t*>(&bits));
     const auto index = hn::Add(iota, hn::Set(d, static_cast<int32_t>(element + i)));
-    hn::StoreU(hn::Compress(index, mask), d, reinterpret_cast<int32_t*>(out));
-    out += hwy::PopCount(bits & ((uint64_t{1} << lanes) - 1));
+    const uint64_t here = bits & ((uint64_t{1} << lanes) - 1);
+    hn::StoreU(compress(d, index, mask, here), d, reinterpret_cast<int32_t*>(out));
+    out += hwy::PopCount(here);
     bits >>= lanes;
   }
   return out;
