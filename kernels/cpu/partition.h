@@ -14,6 +14,7 @@ struct PackJob {
   const Wire& wire;
   float* snapshot;
   std::byte* encoded;
+  bool streams;  // the table is larger than the caches
 };
 
 struct PackRange {

@@ -2,6 +2,8 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/partition_pack.cc"
 #include <hwy/foreach_target.h>
 // After foreach_target.h, which includes this file once per target.
+#include <hwy/cache_control.h>
+
 #include "kernels/cpu/codec-inl.h"
 #include "kernels/cpu/partition.h"
 #include "kernels/cpu/quantise.h"
@@ -10,17 +12,34 @@
 HWY_BEFORE_NAMESPACE();
 namespace asyncmesh::kernels::HWY_NAMESPACE {
 
-// Collects values and encodes a run at a time, out of the snapshot where there is one, else out of
-// a buffer.
+// A copy past the caches of all whole lines.
+HWY_NOINLINE void stream_bytes(const std::byte* from, size_t bytes, std::byte* to) {
+  constexpr size_t kLine = 64;
+  const hn::CappedTag<uint32_t, kLine / sizeof(uint32_t)> d;
+  const size_t before = (kLine - reinterpret_cast<uintptr_t>(to) % kLine) % kLine;
+  const size_t head = HWY_MIN(before, bytes);
+  if (head != 0) __builtin_memcpy(to, from, head);
+  size_t at = head;
+  for (; at + kLine <= bytes; at += kLine) {
+    for (size_t i = 0; i < kLine; i += hn::Lanes(d) * sizeof(uint32_t)) {
+      hn::Stream(load_bytes(d, from + at + i), d, reinterpret_cast<uint32_t*>(to + at + i));
+    }
+  }
+  if (at != bytes) __builtin_memcpy(to + at, from + at, bytes - at);
+}
+
+// Collects values and passes them on a run at a time. A snapshot that stays in the caches is
+// collected in its place, others in a buffer.
 template <class Storage>
 class Packer {
  public:
   Packer(const PackJob& job, const PackRange& range)
       : job_(job),
+        inplace_(job.snapshot != nullptr && !job.streams),
         number_(range.first),
         left_(range.count),
         dropping_(range.skip != 0),
-        out_(job.snapshot == nullptr || dropping_ ? buffer_ : job.snapshot + number_),
+        out_(inplace_ && !dropping_ ? job.snapshot + number_ : buffer_),
         filled_(dropping_ ? kRun - range.skip : 0) {}
   ~Packer() { flush(); }
   Packer(const Packer&) = delete;
@@ -52,20 +71,33 @@ class Packer {
   HWY_INLINE void flush() {
     if (dropping_) {
       dropping_ = false;
-      if (job_.snapshot != nullptr) out_ = job_.snapshot + number_;
     } else if (left_ != 0) {
-      if (job_.encoded != nullptr && filled_ != 0) {
-        quantise_values(out_, filled_, job_.wire, number_,
-                        job_.encoded + encoded_bytes(job_.wire.encoding, number_));
-      }
-      if (job_.snapshot != nullptr) out_ += filled_;
+      pass_on();
       number_ += filled_;
       left_ -= kRun;
     }
+    if (inplace_) out_ = job_.snapshot + number_;
     filled_ = 0;
   }
 
+  HWY_INLINE void pass_on() {
+    if (filled_ == 0) return;
+    const size_t offset = encoded_bytes(job_.wire.encoding, number_);
+    if (job_.encoded != nullptr && !job_.streams) {
+      quantise_values(out_, filled_, job_.wire, number_, job_.encoded + offset);
+    } else if (job_.encoded != nullptr) {
+      HWY_ALIGN std::byte encoded[kRun * sizeof(float)];
+      quantise_values(out_, filled_, job_.wire, number_, encoded);
+      stream_bytes(encoded, encoded_bytes(job_.wire.encoding, filled_), job_.encoded + offset);
+    }
+    if (job_.snapshot != nullptr && !inplace_) {
+      stream_bytes(reinterpret_cast<const std::byte*>(out_), filled_ * sizeof(float),
+                   reinterpret_cast<std::byte*>(job_.snapshot + number_));
+    }
+  }
+
   const PackJob& job_;
+  const bool inplace_;
   uint64_t number_;  // of the next value that counts
   uint64_t left_;    // values that count, whole runs but for the last range's
   bool dropping_;    // the values before the first one that counts: they fill the end of a run
@@ -102,6 +134,7 @@ struct PackVisitor {
 
 void pack_here(const PackJob& job, const PackRange& range) {
   with_format(job.table.storage, PackVisitor{job, range});
+  if (job.streams) hwy::FlushStream();
 }
 
 }  // namespace asyncmesh::kernels::HWY_NAMESPACE
@@ -136,7 +169,7 @@ PackRange whole_groups(const PackJob& job, const BlockRange& blocks) {
 
 void cpu_partition_pack(const ParameterTable& table, const Subset& subset, const Wire& wire,
                         float* snapshot, std::byte* encoded, const Execution& on) {
-  const PackJob job = {table, subset, wire, snapshot, encoded};
+  const PackJob job = {table, subset, wire, snapshot, encoded, larger_than_caches(table)};
   spread_blocks(on, subset, [&](const BlockRange& blocks) {
     const PackRange range = whole_groups(job, blocks);
     if (range.count != 0) HWY_DYNAMIC_DISPATCH(pack_here)(job, range);

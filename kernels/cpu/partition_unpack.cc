@@ -146,13 +146,6 @@ namespace {
 
 HWY_EXPORT(unpack_here);
 
-bool larger_than_caches(const ParameterTable& table) {
-  constexpr uint64_t kCached = uint64_t{32} << 20;
-  uint64_t elements = 0;
-  for (uint32_t i = 0; i < table.size; ++i) elements += table.tensors[i].count;
-  return encoded_bytes(table.storage, elements) >= kCached;
-}
-
 }  // namespace
 
 void cpu_partition_unpack(const ParameterTable& table, const Subset& subset, Encoding encoding,

@@ -21,6 +21,15 @@ inline uint64_t values_before(const ParameterTable& table, const Subset& subset,
   return block == 0 ? 0 : subset_elements(table, before);
 }
 
+// Whether a training step between two calls leaves nothing of the table, nor of what was packed of
+// it, in the caches.
+inline bool larger_than_caches(const ParameterTable& table) {
+  constexpr uint64_t kCached = uint64_t{32} << 20;
+  uint64_t elements = 0;
+  for (uint32_t i = 0; i < table.size; ++i) elements += table.tensors[i].count;
+  return encoded_bytes(table.storage, elements) >= kCached;
+}
+
 // body(const BlockRange&) for ranges that together are the whole subset.
 template <class Body>
 void spread_blocks(const Execution& on, const Subset& subset, const Body& body) {

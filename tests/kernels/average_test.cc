@@ -97,20 +97,20 @@ TEST_P(Average, LeavesOutWhatIsNotFinite) {
 // around the caches.
 TEST_P(Average, DoesNotDependOnTargetOrThreads) {
   ThreadTeam two(2), three(3);
-  for (const uint64_t count : {uint64_t{1}, uint64_t{77}, uint64_t{100003}, uint64_t{2200005}}) {
-    Members input(3, count, GetParam(), 11);
-    input.weights = {1.0F, 0.25F, 3.0F};
-    ASSERT_EQ(input.average(), 3U);
+  for (const uint64_t count : {uint64_t{1}, uint64_t{77}, uint64_t{70003}, uint64_t{2100005}}) {
+    Members input(2, count, GetParam(), 11);
+    input.weights = {1.0F, 0.25F};
+    ASSERT_EQ(input.average(), 2U);
     const std::vector<float> expected = input.mean;
     for (Workers* const workers : {static_cast<Workers*>(&two), static_cast<Workers*>(&three)}) {
       input.on.workers = workers;
-      ASSERT_EQ(input.average(), 3U);
+      ASSERT_EQ(input.average(), 2U);
       EXPECT_TRUE(same_bits(input.mean, expected));
     }
     input.on.workers = nullptr;
     if (count > 200000) continue;
     on_every_target([&] {
-      ASSERT_EQ(input.average(), 3U);
+      ASSERT_EQ(input.average(), 2U);
       EXPECT_TRUE(same_bits(input.mean, expected));
     });
   }
