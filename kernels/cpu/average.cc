@@ -176,7 +176,7 @@ bool average_all(Taking& from, float* mean, const Execution& on) {
   return finite.load(std::memory_order_relaxed);
 }
 
-// Of a scaled contribution the scales tell, but for bytes that quantise does not make.
+// By decoding it all: bytes that no quantise made may overflow with finite scales.
 bool all_finite(const std::byte* values, Encoding encoding, uint64_t count) {
   return HWY_DYNAMIC_DISPATCH(all_finite_here)(values, encoding, count);
 }
