@@ -13,7 +13,7 @@ void cpu_partition_pack(const ParameterTable& table, const Subset& subset, const
 void cpu_partition_unpack(const ParameterTable& table, const Subset& subset, Encoding encoding,
                           const std::byte* encoded, const Execution& on);
 
-uint32_t cpu_average(const Contributions& from, uint64_t count, float* mean,
+uint32_t cpu_average(const Contributions& all, uint64_t count, float* mean,
                      uint64_t* not_finite_out, const Execution& on);
 
 void cpu_apply(const ParameterTable& table, const Subset& subset, const ApplyArgs& args,

@@ -120,6 +120,6 @@ void count_range(const Change& change, const Buckets& buckets, SelectionRange& r
 // Clears the bits of those inside below the threshold, and writes the indices of the others.
 void emit_range(const Emission& emission, SelectionRange& range);
 // Scores of consecutive elements: the bits of |w - reference| * weight.
-void score_run(const Change& change, uint64_t first, uint64_t count, int32_t* scores);
+void score_run(const Change& change, uint64_t first, uint64_t count, int32_t* out);
 
 }  // namespace asyncmesh::kernels
