@@ -54,7 +54,7 @@ class LaneWriterTest : public testing::Test {
     return static_cast<uint32_t>(claimed.size());
   }
 
-  StagingPool pool_{2 * kSlots, 128};
+  StagingPool pool_{2 * kSlots, 120};
   Wire wire_;
   LaneWriter writer_{kSlots, pool_};
 };
