@@ -4,17 +4,12 @@
 #include <bit>
 
 #include "kernels/kernels.h"
+#include "kernels/random.h"
 
 namespace asyncmesh::kernels {
 namespace {
 
-uint64_t split_mix(uint64_t& state) noexcept {
-  state += 0x9E3779B97F4A7C15ULL;
-  uint64_t value = state;
-  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  value = (value ^ (value >> 27)) * 0x94D049BB133111EBULL;
-  return value ^ (value >> 31);
-}
+constexpr uint64_t kGolden = 0x9E3779B97F4A7C15ULL;  // the step of a SplitMix64 stream
 
 }  // namespace
 
@@ -26,8 +21,8 @@ Permutation::Permutation(uint64_t key, uint64_t blocks) noexcept
   column_shift_ = 32 - column_bits_;
   rows_ = static_cast<uint32_t>(((blocks - 1) >> column_bits_) + 1);
   uint64_t state = key;
-  for (int round = 0; round < kRounds; round += 2) {
-    const uint64_t pair = split_mix(state);
+  for (int round = 0; round < kRounds; round += 2, state += kGolden) {
+    const uint64_t pair = mix64(state);
     keys_[round] = static_cast<uint32_t>(pair);
     keys_[round + 1] = static_cast<uint32_t>(pair >> 32);
   }

@@ -26,7 +26,7 @@ __device__ uint32_t gap(const uint32_t* indices, uint64_t count, uint64_t i) {
   return i >= count || i % kIndexBlock == 0 ? 0 : indices[i] - indices[i - 1] - 1;
 }
 
-// Headers with each block's base and, for now, its number of words.
+// Headers with each block's base and its number of words, which the scan turns into its end.
 __global__ void __launch_bounds__(kThreads)
     index_widths_kernel(const uint32_t* indices, uint64_t count, Header* headers) {
   const uint64_t blocks = (count + kIndexBlock - 1) / kIndexBlock;
