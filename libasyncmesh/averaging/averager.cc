@@ -56,11 +56,14 @@ Status check_mailboxes(const AveragerConfig& config, const Partition& partition,
     return Status(Code::kUnsupported,
                   fmt::format("{} members, at most {}", parts.rounds.size(), kernels::kMaxMembers));
   }
-  if (parts.rounds.payload_bytes() < 4 || parts.means.payload_bytes() < 4) {
-    return invalid("a mailbox takes no value");
+  const uint64_t values = values_per_piece(config.encoding, parts.rounds.payload_bytes());
+  if (values == 0 || parts.means.payload_bytes() < 4) return invalid("a mailbox takes no value");
+  const uint32_t pieces =
+      pieces_of(partition.max_elements(), config.encoding, parts.rounds.payload_bytes());
+  if (kernels::scaled(config.encoding) && pieces > 1 && values % kernels::kGroup != 0) {
+    return invalid("the rounds' mailbox takes less than a group of the encoding's values");
   }
-  const uint64_t slots = round_slots(
-      config, pieces_of(partition.max_elements(), config.encoding, parts.rounds.payload_bytes()));
+  const uint64_t slots = round_slots(config, pieces);
   if (parts.rounds.size() > 1 && parts.rounds.port().config().slots < slots) {
     return invalid(fmt::format("the rounds' mailbox has {} slots, {} are needed",
                                parts.rounds.port().config().slots, slots));

@@ -122,6 +122,7 @@ class Averager {
   // averager_start.cc
   bool start(const CallArgs& args);  // false: no room
   bool alone() const;
+  Rank own_rank() const { return rounds_.rank_of(rounds_.self()); }
   uint32_t receivers() const;
   bool claim_pieces(uint32_t pieces);
   void post(const Round& round);

@@ -4,6 +4,7 @@
 
 #include "averaging/averager.h"
 #include "averaging/geometry.h"
+#include "averaging/rounding.h"
 
 namespace asyncmesh {
 
@@ -62,8 +63,11 @@ bool Averager::start(const CallArgs& args) {
   round.writes_before = stats_.rounds_applied;
   round.started = clock_.now();
   const bool lossy = !kernels::lossless(config_.encoding);
-  kernels_.partition_pack(partition_.table(), round.subset, {.encoding = config_.encoding},
-                          round.snapshot, lossy ? round.own : nullptr, on_);
+  const kernels::Wire wire{.encoding = config_.encoding,
+                           .rounding = config_.rounding,
+                           .seed = rounding_seed(config_, round.number, own_rank())};
+  kernels_.partition_pack(partition_.table(), round.subset, wire, round.snapshot,
+                          lossy ? round.own : nullptr, on_);
   post(round);
   open_.push();
   ++result_.started;

@@ -26,10 +26,11 @@ struct AveragerConfig {
   uint32_t window = 10;  // W; deterministic: tau, the exact delay in calls (0: within the call)
   Redraw redraw = Redraw::kEveryCycle;  // kRotation; kRandom draws in every round
   uint64_t seed = 0;  // of the permutations; the same on all members. 0 with kFixed: the identity
-  uint64_t group_key = 0;  // mixed into the seed
-  kernels::Encoding encoding = kernels::Encoding::kFloat32;
-  double scale = 1.0;           // lambda
-  double momentum_first = 0.5;  // m_0 of (3.4)
+  uint64_t group_key = 0;                                    // mixed into the seed
+  kernels::Encoding encoding = kernels::Encoding::kFloat32;  // of rounds; means travel as fp32
+  kernels::Rounding rounding = kernels::Rounding::kNearest;  // random bits: rounding_seed
+  double scale = 1.0;                                        // lambda
+  double momentum_first = 0.5;                               // m_0 of (3.4)
   double momentum_last = 0.99;
   double warm_up = 1.0 / 30;  // fraction of the progress before the cosine starts
 };

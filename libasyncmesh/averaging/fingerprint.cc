@@ -46,6 +46,7 @@ uint64_t group_fingerprint(std::span<const TensorIdentity> tensors, uint32_t mem
   hash.add(config.seed);
   hash.add(config.group_key);
   hash.add(static_cast<uint64_t>(config.encoding));
+  hash.add(static_cast<uint64_t>(config.rounding));
   return hash.value();
 }
 

@@ -21,7 +21,7 @@ struct TensorIdentity {
 // Of the table alone; depends on the order of the tensors.
 uint64_t table_fingerprint(std::span<const TensorIdentity> tensors) noexcept;
 // Of the table, the number of members and the settings that must agree: selection, fraction,
-// granularity, rule, mode, window, redraw, seed, group key, encoding.
+// granularity, rule, mode, window, redraw, seed, group key, encoding, rounding.
 uint64_t group_fingerprint(std::span<const TensorIdentity> tensors, uint32_t members,
                            const AveragerConfig& config) noexcept;
 

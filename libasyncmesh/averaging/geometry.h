@@ -23,7 +23,8 @@ struct AveragerGeometry {
   uint32_t pieces = 0;  // frames per round, at most
 };
 
-// The frames of a round are equal in size but for the last one. Slots: see round_slots.
+// The frames of a round are equal in size but for the last one. Those of a scaled encoding begin at
+// multiples of kernels::kGroup values: a piece must be a run of bytes. Slots: see round_slots.
 // InvalidArgument for a table or config that Partition::create refuses, TooLarge for more slots
 // than a lane can number.
 Result<AveragerGeometry> averager_geometry(const AveragerConfig& config,
@@ -37,7 +38,8 @@ uint64_t round_slots(const AveragerConfig& config, uint32_t pieces) noexcept;
 
 // Frames that `count` values take with `payload_bytes` each.
 uint32_t pieces_of(uint64_t count, kernels::Encoding encoding, uint32_t payload_bytes) noexcept;
-// Values in a full frame.
+// Values in a full frame. Scaled encodings: whole groups, or what fits into less than one, and then
+// a round must not have more than one frame.
 uint64_t values_per_piece(kernels::Encoding encoding, uint32_t payload_bytes) noexcept;
 
 }  // namespace asyncmesh

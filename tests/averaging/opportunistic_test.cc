@@ -309,12 +309,14 @@ TEST(Opportunistic, LossyRoundsStillBringReplicasTogether) {
   }
 }
 
-void expect_no_allocation(Selection selection) {
+void expect_no_allocation(Selection selection, kernels::Encoding encoding) {
   AveragerConfig config = opportunistic(Rule::kEma, 0.05, 4);
   config.selection = selection;
+  config.encoding = encoding;
+  config.rounding = kernels::Rounding::kStochastic;
   config.granularity = 64;
   config.redraw = Redraw::kEveryCycle;
-  Replicas replicas(3, config, {5000, 77, 300}, {.payload_bytes = 256});
+  Replicas replicas(3, config, {5000, 77, 300}, {.payload_bytes = 1088});
   const auto lap = [&] {
     for (uint32_t r = 0; r < 3; ++r) {
       CallResult result;
@@ -334,8 +336,10 @@ void expect_no_allocation(Selection selection) {
 }
 
 TEST(Opportunistic, ACallAllocatesNothingAfterWarmUp) {
-  expect_no_allocation(Selection::kRotation);
-  expect_no_allocation(Selection::kRandom);
+  expect_no_allocation(Selection::kRotation, kernels::Encoding::kFloat32);
+  expect_no_allocation(Selection::kRandom, kernels::Encoding::kFloat32);
+  expect_no_allocation(Selection::kRandom, kernels::Encoding::kInt8);
+  expect_no_allocation(Selection::kRotation, kernels::Encoding::kInt4);
 }
 
 }  // namespace

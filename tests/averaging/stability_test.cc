@@ -219,6 +219,7 @@ TEST(Fingerprint, ChangesWithEverythingThatMustAgree) {
   EXPECT_TRUE(changed([](AveragerConfig& c) { c.seed = 3; }));
   EXPECT_TRUE(changed([](AveragerConfig& c) { c.group_key = 3; }));
   EXPECT_TRUE(changed([](AveragerConfig& c) { c.encoding = kernels::Encoding::kBfloat16; }));
+  EXPECT_TRUE(changed([](AveragerConfig& c) { c.rounding = kernels::Rounding::kStochastic; }));
   EXPECT_FALSE(changed([](AveragerConfig& c) { c.momentum_last = 0.9; }));
 }
 
