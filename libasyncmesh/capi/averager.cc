@@ -23,9 +23,11 @@ static_assert(ASYNCMESH_REDRAW_EVERY_CYCLE == static_cast<int>(Redraw::kEveryCyc
 static_assert(ASYNCMESH_REDRAW_NEVER == static_cast<int>(Redraw::kFixed));
 static_assert(ASYNCMESH_SELECTION_ROTATION == static_cast<int>(Selection::kRotation));
 static_assert(ASYNCMESH_SELECTION_RANDOM == static_cast<int>(Selection::kRandom));
-static_assert(ASYNCMESH_FLOAT32 == static_cast<int>(kernels::Encoding::kFloat32));
-static_assert(ASYNCMESH_BFLOAT16 == static_cast<int>(kernels::Encoding::kBfloat16));
-static_assert(ASYNCMESH_FLOAT16 == static_cast<int>(kernels::Encoding::kFloat16));
+static_assert(ASYNCMESH_WIRE_FLOAT32 == static_cast<int>(ASYNCMESH_FLOAT32));
+static_assert(ASYNCMESH_WIRE_BFLOAT16 == static_cast<int>(ASYNCMESH_BFLOAT16));
+static_assert(ASYNCMESH_WIRE_FLOAT16 == static_cast<int>(ASYNCMESH_FLOAT16));
+static_assert(ASYNCMESH_ROUNDING_NEAREST == static_cast<int>(kernels::Rounding::kNearest));
+static_assert(ASYNCMESH_ROUNDING_STOCHASTIC == static_cast<int>(kernels::Rounding::kStochastic));
 
 constexpr asyncmesh_averager_config_t kDefaults = ASYNCMESH_AVERAGER_CONFIG_INIT;
 constexpr asyncmesh_averager_call_t kCallDefaults = ASYNCMESH_AVERAGER_CALL_INIT;
@@ -36,6 +38,30 @@ Status in_range(const char* name, uint32_t value, uint32_t last) {
   return Status(Code::kInvalidArgument, fmt::format("{} {} is not in 0..{}", name, value, last));
 }
 
+// Apart from the dtypes that do not travel: an integer table is not a table in 4 bits.
+Status read_wire(asyncmesh_wire_t wire, kernels::Encoding* out) {
+  switch (wire) {
+    case ASYNCMESH_WIRE_FLOAT32:
+      *out = kernels::Encoding::kFloat32;
+      return {};
+    case ASYNCMESH_WIRE_BFLOAT16:
+      *out = kernels::Encoding::kBfloat16;
+      return {};
+    case ASYNCMESH_WIRE_FLOAT16:
+      *out = kernels::Encoding::kFloat16;
+      return {};
+    case ASYNCMESH_WIRE_INT8:
+      *out = kernels::Encoding::kInt8;
+      return {};
+    case ASYNCMESH_WIRE_INT4:
+      *out = kernels::Encoding::kInt4;
+      return {};
+    default:
+      return Status(Code::kInvalidArgument,
+                    fmt::format("wire {} is none of ASYNCMESH_WIRE_*", wire));
+  }
+}
+
 Status read_config(const asyncmesh_averager_config_t* theirs, core::AveragerRequest* out) {
   asyncmesh_averager_config_t mine = kDefaults;
   ASYNCMESH_RETURN_IF_ERROR(copy_in(theirs, &mine));
@@ -43,10 +69,11 @@ Status read_config(const asyncmesh_averager_config_t* theirs, core::AveragerRequ
   ASYNCMESH_RETURN_IF_ERROR(in_range("init", mine.init, ASYNCMESH_INIT_PARITY));
   ASYNCMESH_RETURN_IF_ERROR(in_range("mode", mine.mode, ASYNCMESH_MODE_DETERMINISTIC));
   ASYNCMESH_RETURN_IF_ERROR(in_range("redraw", mine.redraw, ASYNCMESH_REDRAW_NEVER));
-  ASYNCMESH_RETURN_IF_ERROR(in_range("wire", mine.wire, ASYNCMESH_FLOAT16));
   ASYNCMESH_RETURN_IF_ERROR(in_range("selection", mine.selection, ASYNCMESH_SELECTION_RANDOM));
-  ASYNCMESH_RETURN_IF_ERROR(in_range("reserved", mine.reserved, 0));
+  ASYNCMESH_RETURN_IF_ERROR(in_range("rounding", mine.rounding, ASYNCMESH_ROUNDING_STOCHASTIC));
   AveragerConfig& config = out->config;
+  ASYNCMESH_RETURN_IF_ERROR(read_wire(mine.wire, &config.encoding));
+  config.rounding = static_cast<kernels::Rounding>(mine.rounding);
   config.selection = static_cast<Selection>(mine.selection);
   config.fraction = mine.fraction;
   config.granularity = mine.granularity;
@@ -57,7 +84,6 @@ Status read_config(const asyncmesh_averager_config_t* theirs, core::AveragerRequ
   config.redraw = static_cast<Redraw>(mine.redraw);
   config.seed = mine.seed;
   config.group_key = mine.group;
-  config.encoding = static_cast<kernels::Encoding>(mine.wire);
   config.scale = mine.scale;
   config.momentum_first = mine.momentum_first;
   config.momentum_last = mine.momentum_last;

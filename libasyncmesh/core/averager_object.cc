@@ -18,6 +18,22 @@ MailboxConfig mailbox_config(const MeshSession& session, const std::vector<Rank>
   return config;
 }
 
+const char* name_of(kernels::Encoding encoding) {
+  switch (encoding) {
+    case kernels::Encoding::kFloat32:
+      return "FLOAT32";
+    case kernels::Encoding::kBfloat16:
+      return "BFLOAT16";
+    case kernels::Encoding::kFloat16:
+      return "FLOAT16";
+    case kernels::Encoding::kInt8:
+      return "INT8";
+    case kernels::Encoding::kInt4:
+      return "INT4";
+  }
+  return "unknown";
+}
+
 // "granularity is 64 here and 32 there".
 std::string difference(const AveragerHello& mine, const AveragerHello& theirs) {
   const size_t count = std::min(mine.facts.size(), theirs.facts.size());
@@ -99,7 +115,8 @@ AveragerHello AveragerObject::hello(const AveragerConfig& config) const {
       fmt::format("fraction={}", config.fraction),
       fmt::format("granularity={}", config.granularity),
       fmt::format("redraw={}", static_cast<int>(config.redraw)),
-      fmt::format("wire encoding={}", static_cast<int>(config.encoding)),
+      fmt::format("wire={}", name_of(config.encoding)),
+      fmt::format("rounding={}", static_cast<int>(config.rounding)),
       fmt::format("seed={}", config.seed),
       fmt::format("number of tensors={}", region_->identities().size()),
       fmt::format("number of elements={}", region_->elements()),

@@ -7,6 +7,6 @@ namespace asyncmesh::core {
 
 const char* version_text() noexcept;  // "0.1.0", from the build
 
-inline constexpr uint32_t kAbiRevision = 1;  // asserted equal to asyncmesh.h's
+inline constexpr uint32_t kAbiRevision = 2;  // asserted equal to asyncmesh.h's
 
 }  // namespace asyncmesh::core

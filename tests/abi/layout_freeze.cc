@@ -1,6 +1,7 @@
 // The layout of every public struct, frozen: fields are only ever appended. A line that no longer
 // holds is a broken ABI, not a line to edit; appending a field adds a line and raises the size, and
-// with it ASYNCMESH_ABI_REVISION.
+// giving `reserved` a meaning (0 is what it was before) changes its name: both raise
+// ASYNCMESH_ABI_REVISION.
 #include <asyncmesh/asyncmesh.h>
 
 #include <cstddef>
@@ -99,7 +100,7 @@ AT(asyncmesh_averager_config_t, seed, 72);
 AT(asyncmesh_averager_config_t, group, 80);
 AT(asyncmesh_averager_config_t, create_timeout_ns, 88);
 AT(asyncmesh_averager_config_t, selection, 96);
-AT(asyncmesh_averager_config_t, reserved, 100);
+AT(asyncmesh_averager_config_t, rounding, 100);
 SIZE(asyncmesh_averager_call_t, 32);
 AT(asyncmesh_averager_call_t, struct_size, 0);
 AT(asyncmesh_averager_call_t, weight, 4);

@@ -34,10 +34,15 @@ void perturb(std::vector<float>& weights, uint32_t rank, int call) {
     weights[i] += 0.001F * static_cast<float>((i * 31 + rank * 17 + call * 7) % 101) - 0.05F;
 }
 
+struct Travel {
+  asyncmesh_wire_t wire = ASYNCMESH_WIRE_FLOAT32;
+  uint32_t rounding = ASYNCMESH_ROUNDING_NEAREST;
+};
+
 // A training-like run of two replicas; what replica 0 ends with.
-std::vector<float> deterministic_run(const Medium& medium) {
+std::vector<float> deterministic_run(const Medium& medium, const Travel& travel) {
   Results results;
-  run_ranks(over(medium, {.replicas = 2}), [&results](Rank& rank) {
+  run_ranks(over(medium, {.replicas = 2}), [&](Rank& rank) {
     std::vector<float> large(5000, static_cast<float>(rank.rank));
     std::vector<float> small(7);
     asyncmesh_region_t* region = make_region(rank.context, {&large, &small});
@@ -46,6 +51,8 @@ std::vector<float> deterministic_run(const Medium& medium) {
     config.window = 3;
     config.fraction = 0.25;
     config.seed = 99;
+    config.wire = travel.wire;
+    config.rounding = travel.rounding;
     asyncmesh_averager_t* averager = make_averager(rank, region, config);
     for (int call = 0; call < 60; ++call) {
       perturb(large, rank.rank, call);
@@ -70,12 +77,36 @@ std::vector<float> deterministic_run(const Medium& medium) {
   return results.of(0);
 }
 
-TEST_P(Averagers, DeterministicRunsAreBitwiseRepeatable) {
-  const std::vector<float> reference = deterministic_run(kMedia[0]);
+void expect_repeatable(const Medium& medium, const Travel& travel) {
+  const std::vector<float> reference = deterministic_run(kMedia[0], travel);
   for (int repetition = 0; repetition < 2; ++repetition) {
-    const std::vector<float> again = deterministic_run(GetParam());
+    const std::vector<float> again = deterministic_run(medium, travel);
     ASSERT_EQ(again.size(), reference.size());
     EXPECT_EQ(std::memcmp(again.data(), reference.data(), again.size() * sizeof(float)), 0);
+  }
+}
+
+TEST_P(Averagers, DeterministicRunsAreBitwiseRepeatable) { expect_repeatable(GetParam(), {}); }
+
+TEST_P(Averagers, InEightBitsRoundedStochasticallyToo) {
+  expect_repeatable(GetParam(), {ASYNCMESH_WIRE_INT8, ASYNCMESH_ROUNDING_STOCHASTIC});
+}
+
+TEST_P(Averagers, InFourBitsToo) { expect_repeatable(GetParam(), {.wire = ASYNCMESH_WIRE_INT4}); }
+
+TEST(Averager, EveryWireAndRoundingIsARunOfItsOwn) {
+  std::vector<std::vector<float>> seen;
+  for (const asyncmesh_wire_t wire : {ASYNCMESH_WIRE_BFLOAT16, ASYNCMESH_WIRE_FLOAT16,
+                                      ASYNCMESH_WIRE_INT8, ASYNCMESH_WIRE_INT4}) {
+    seen.push_back(deterministic_run(kMedia[0], {.wire = wire}));
+    seen.push_back(deterministic_run(kMedia[0], {wire, ASYNCMESH_ROUNDING_STOCHASTIC}));
+  }
+  seen.push_back(deterministic_run(kMedia[0], {}));
+  for (size_t i = 0; i < seen.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) EXPECT_NE(seen[i], seen[j]) << i << " " << j;
+    // Two replicas of different starts and steps that have come near each other.
+    for (size_t k = 0; k < seen[i].size(); ++k)
+      EXPECT_NEAR(seen[i][k], seen.back()[k], 0.35) << i << " " << k;
   }
 }
 
@@ -136,6 +167,28 @@ TEST_P(Averagers, OpportunisticEndsInOneModel) {
   EXPECT_EQ(results.of(0), results.of(2));
   EXPECT_EQ(results.of(1), results.of(3));
   EXPECT_NE(results.of(0), results.of(1));
+}
+
+TEST(Averager, ADifferentWireOrRoundingIsNamed) {
+  run_ranks({.replicas = 2}, [](Rank& rank) {
+    std::vector<float> weights(1000);
+    asyncmesh_region_t* region = make_region(rank.context, {&weights});
+    const auto expect_named = [&](const asyncmesh_averager_config_t& config, const char* text) {
+      asyncmesh_averager_t* averager = nullptr;
+      EXPECT_EQ(asyncmesh_averager_create(rank.mesh, region, &config, &averager),
+                ASYNCMESH_MISMATCH);
+      EXPECT_NE(std::string(asyncmesh_last_error()).find(text), std::string::npos)
+          << asyncmesh_last_error();
+    };
+    asyncmesh_averager_config_t config = ASYNCMESH_AVERAGER_CONFIG_INIT;
+    config.wire = rank.rank == 0 ? ASYNCMESH_WIRE_INT8 : ASYNCMESH_WIRE_INT4;
+    expect_named(config, rank.rank == 0 ? "wire is INT8 here and INT4 there"
+                                        : "wire is INT4 here and INT8 there");
+    config.wire = ASYNCMESH_WIRE_INT8;
+    config.rounding = rank.rank;
+    expect_named(config, "rounding is");
+    asyncmesh_region_destroy(region);
+  });
 }
 
 // ---- Creation ---------------------------------------------------------------------------------

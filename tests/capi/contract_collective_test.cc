@@ -45,8 +45,10 @@ asyncmesh_averager_t* create_averager(const Rank& rank, asyncmesh_region_t* regi
   refused([](auto& c) { c.mode = 2; });
   refused([](auto& c) { c.redraw = 2; });
   refused([](auto& c) { c.selection = 2; });
-  refused([](auto& c) { c.reserved = 1; });
+  refused([](auto& c) { c.rounding = 2; });
   refused([](auto& c) { c.wire = ASYNCMESH_INT64; });
+  refused([](auto& c) { c.wire = ASYNCMESH_UINT8; });
+  refused([](auto& c) { c.wire = ASYNCMESH_WIRE_INT4 + 1; });
   refused([](auto& c) { c.fraction = 0; });
   refused([](auto& c) { c.granularity = 0; });
   CHECK_OK(asyncmesh_averager_create(rank.mesh, region, &config, &averager));

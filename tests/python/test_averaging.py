@@ -32,6 +32,42 @@ def test_replicas_end_with_one_vector(rule):
     assert applied == 22 and age == 2
 
 
+def average_in(rank, wire, rounding):
+    context, mesh = rank.join()
+    values = numpy.linspace(-1, 1, 30000, dtype=numpy.float32) + numpy.float32(.25) * mesh.replica
+    region = asyncmesh.Region(context, [values[:77], values[77:]])
+    averager = asyncmesh.Averager(mesh, region, mode='deterministic', window=2, fraction=.25, rule='delta', redraw='never', wire=wire,
+                                  rounding=rounding, seed=3)
+    posted = sum(averager.call(call / 40).bytes_posted for call in range(40))
+    before = values.copy()
+    averager.finish(20)
+    mesh.leave(10)
+    return before, posted / 40 / (30000 / 4)
+
+
+@pytest.mark.parametrize('wire, rounding, bytes_per_value', [
+    ('float32', 'nearest', 4), ('bfloat16', 'stochastic', 2), ('int8', 'nearest', 1.0625), ('int8', 'stochastic', 1.0625),
+    ('int4', 'nearest', .5625), ('int4', 'stochastic', .5625)])
+def test_replicas_come_together_on_every_wire(wire, rounding, bytes_per_value):
+    (first, size), (second, _) = run_ranks(average_in, replicas=2, arguments=(wire, rounding))
+    assert size == pytest.approx(bytes_per_value, rel=.02)
+    codes = {'float32': 1e6, 'bfloat16': 128, 'int8': 127, 'int4': 7}[wire]
+    spacing = 1.25 / codes * (1 if rounding == 'nearest' else 2)
+    assert numpy.abs(first - second).max() < 1.3 * spacing
+    middle = numpy.linspace(-1, 1, 30000, dtype=numpy.float32) + .125
+    assert numpy.abs((first + second) / 2 - middle).max() < 1e-4, 'what the wire cannot hold is kept'
+    again, _ = run_ranks(average_in, replicas=2, arguments=(wire, rounding))
+    assert numpy.array_equal(again[0], first)
+
+
+def test_a_wire_or_rounding_that_is_none_is_refused(alone):
+    context, mesh = alone
+    region = asyncmesh.Region(context, [numpy.zeros(100, numpy.float32)])
+    for options in (dict(wire='int5'), dict(rounding='up')):
+        with pytest.raises(ValueError, match='must be one of'):
+            asyncmesh.Averager(mesh, region, **options)
+
+
 def broadcast_and_mean(rank):
     context, mesh = rank.join()
     values = torch.arange(300.) + 1000 * mesh.replica

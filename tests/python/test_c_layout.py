@@ -85,13 +85,18 @@ def test_status_codes_are_those_of_the_header(c_facts):
 @pytest.mark.parametrize('prefix, names', [
     ('ENGINE_', asyncmesh.mesh.ENGINES), ('EVENT_', asyncmesh.mesh.EVENTS), ('RULE_', asyncmesh.averaging.RULES),
     ('INIT_', asyncmesh.averaging.INITS), ('MODE_', asyncmesh.averaging.AVERAGING_MODES), ('REDRAW_', asyncmesh.averaging.REDRAWS),
-    ('SELECTION_', asyncmesh.averaging.SELECTIONS),
-    ('', asyncmesh.averaging.WIRES), ('STAGE_', asyncmesh.pipeline.STAGE_MODES), ('PORT_', asyncmesh.pipeline.PORT_KINDS),
+    ('SELECTION_', asyncmesh.averaging.SELECTIONS), ('ROUNDING_', asyncmesh.averaging.ROUNDINGS),
+    ('STAGE_', asyncmesh.pipeline.STAGE_MODES), ('PORT_', asyncmesh.pipeline.PORT_KINDS),
     ('PROGRESS_', asyncmesh.mesh.PROGRESS)], ids=lambda value: value if isinstance(value, str) else '')
 def test_names_stand_in_the_order_of_their_numbers(prefix, names, c_facts):
     for number, name in enumerate(names):
         if name:
             assert c_facts['ASYNCMESH_' + prefix + name.upper()] == number
+
+
+def test_wires_have_the_numbers_of_the_header(c_facts):
+    assert {f'ASYNCMESH_WIRE_{name.upper()}': number for name, number in asyncmesh.averaging.WIRES.items()} == {
+        name: value for name, value in c_facts.items() if name.startswith('ASYNCMESH_WIRE_')}
 
 
 def test_python_defaults_are_those_of_the_header():

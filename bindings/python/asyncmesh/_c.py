@@ -8,7 +8,7 @@ from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int6
 
 from ._library import load
 
-ABI_REVISION = 1
+ABI_REVISION = 2
 
 OK, AGAIN, TIMEOUT = 0, -1, -2
 INVALID_ARGUMENT, INVALID_STATE, UNSUPPORTED, TOO_LARGE, NO_MEMORY = -10, -11, -12, -13, -14
@@ -67,7 +67,7 @@ class AveragerConfig(Sized):
     _fields_ = [('struct_size', c_uint32), ('rule', c_uint32), ('init', c_uint32), ('mode', c_uint32), ('window', c_uint32),
                 ('granularity', c_uint32), ('redraw', c_uint32), ('wire', c_uint32), ('fraction', c_double), ('scale', c_double),
                 ('momentum_first', c_double), ('momentum_last', c_double), ('warm_up', c_double), ('seed', c_uint64),
-                ('group', c_uint64), ('create_timeout_ns', c_int64), ('selection', c_uint32), ('reserved', c_uint32)]
+                ('group', c_uint64), ('create_timeout_ns', c_int64), ('selection', c_uint32), ('rounding', c_uint32)]
 
 
 class AveragerCall(Sized):

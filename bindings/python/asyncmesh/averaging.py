@@ -14,7 +14,8 @@ INITS = ('first_visit', 'zero', 'parity')
 AVERAGING_MODES = ('opportunistic', 'deterministic')
 REDRAWS = ('every_cycle', 'never')
 SELECTIONS = ('rotation', 'random')
-WIRES = ('float32', 'bfloat16', 'float16')
+WIRES = {'float32': 0, 'bfloat16': 1, 'float16': 2, 'int8': 16, 'int4': 17}
+ROUNDINGS = ('nearest', 'stochastic')
 
 
 def default_averager_config():
@@ -68,7 +69,9 @@ class Averager(Handle):
 
     Settings: fields of asyncmesh_averager_config_t by name: fraction=0.05, window=10, rule='ema' | 'delta' | 'average',
     init='first_visit' | 'zero' | 'parity', mode='opportunistic' | 'deterministic', granularity=64,
-    selection='rotation' | 'random', redraw, wire, seed, ...
+    selection='rotation' | 'random', wire='float32' | 'bfloat16' | 'float16' | 'int8' | 'int4' (what rounds travel as; what it cannot hold of a
+    replica's values stays with that replica), rounding='nearest' | 'stochastic' (for the wires below float32; drawn from seed, group, round
+    and rank), redraw, seed, ...
     """
 
     _destroy = 'averager_destroy'
@@ -78,7 +81,7 @@ class Averager(Handle):
         self.mesh, self.region = mesh, region
         config = default_averager_config()
         settings(config, options, {'rule': RULES, 'init': INITS, 'mode': AVERAGING_MODES, 'redraw': REDRAWS, 'wire': WIRES,
-                                   'selection': SELECTIONS})
+                                   'rounding': ROUNDINGS, 'selection': SELECTIONS})
         check(_f.averager_create(mesh.pointer, region.pointer, ctypes.byref(config), ctypes.byref(self._handle)))
         self._call = _c.AveragerCall(weight=1., timeout_ns=-1)
         self.last = _c.AveragerResult()

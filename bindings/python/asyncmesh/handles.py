@@ -45,7 +45,7 @@ def nanoseconds(seconds):
 
 
 def settings(struct, options, choices=()):
-    """Sets fields of a C struct from keyword arguments. `choices` maps a field to its names, in order of their numbers."""
+    """Sets fields of a C struct from keyword arguments. `choices` maps a field to its names: in order of their numbers, or a dict to numbers."""
     known = {name for name, *_ in struct._fields_}
     for name, value in options.items():
         if name not in known:
@@ -55,7 +55,7 @@ def settings(struct, options, choices=()):
             if named is None:
                 value = value.encode()
             elif value in named:
-                value = named.index(value)
+                value = named[value] if isinstance(named, dict) else named.index(value)
             else:
                 raise ValueError(f'{name} must be one of {", ".join(filter(None, named))}, not {value!r}')
         setattr(struct, name, value)

@@ -59,7 +59,7 @@ extern "C" {
 #define ASYNCMESH_NOEXCEPT
 #endif
 
-#define ASYNCMESH_ABI_REVISION 1u
+#define ASYNCMESH_ABI_REVISION 2u
 
 /* ---- Status ---- */
 
@@ -333,6 +333,20 @@ enum {
   ASYNCMESH_SELECTION_ROTATION = 0,
   ASYNCMESH_SELECTION_RANDOM = 1
 }; /* part k mod N in round k; each block with probability p in each round, N = 1 */
+/* What the values of rounds travel as. INT8, INT4: with an fp32 scale for every 64 values, 1.06 and
+ * 0.56 bytes each. ASYNCMESH_FLOAT32, _BFLOAT16 and _FLOAT16 name the first three as well. */
+typedef uint32_t asyncmesh_wire_t;
+enum {
+  ASYNCMESH_WIRE_FLOAT32 = 0,
+  ASYNCMESH_WIRE_BFLOAT16 = 1,
+  ASYNCMESH_WIRE_FLOAT16 = 2,
+  ASYNCMESH_WIRE_INT8 = 16,
+  ASYNCMESH_WIRE_INT4 = 17
+};
+/* Of encodings other than FLOAT32. STOCHASTIC: up or down with the probabilities that make the
+ * expected value exact; drawn from (seed, group, round, rank), so that every member draws its own
+ * and a repeated run the same. */
+enum { ASYNCMESH_ROUNDING_NEAREST = 0, ASYNCMESH_ROUNDING_STOCHASTIC = 1 };
 typedef struct asyncmesh_averager_config {
   uint32_t struct_size;
   uint32_t rule; /* ASYNCMESH_RULE_*; default EMA */
@@ -342,21 +356,22 @@ typedef struct asyncmesh_averager_config {
                exactly `window` calls after it started, waiting if late; bitwise reproducible */
   uint32_t window; /* W: rounds open at a time; the delay tau in deterministic mode (0: within the
                       call). Default 10. Takes room for 2 (W + 1) rounds per other member */
-  uint32_t granularity;   /* elements per block; default 64 */
-  uint32_t redraw;        /* ASYNCMESH_REDRAW_*; NEVER with seed 0: part of block b = b mod N.
+  uint32_t granularity;  /* elements per block; default 64 */
+  uint32_t redraw;       /* ASYNCMESH_REDRAW_*; NEVER with seed 0: part of block b = b mod N.
                              ROTATION only */
-  asyncmesh_dtype_t wire; /* FLOAT32 (default), BFLOAT16, FLOAT16: encoding on the wire */
-  double fraction;        /* p in (0, 1]; default 0.05; N = min(ceil(1 / p), blocks) parts */
-  double scale;           /* lambda of (3.2), (3.3); default 1 */
-  double momentum_first;  /* m at the start, (3.4); default 0.5 */
-  double momentum_last;   /* default 0.99 */
-  double warm_up;         /* share of the progress before the cosine; default 1/30 */
-  uint64_t seed;          /* of the subsets; equal on all members */
+  asyncmesh_wire_t wire; /* ASYNCMESH_WIRE_*: of rounds; default FLOAT32. What it cannot hold of a
+                            member's values stays with that member instead of being lost */
+  double fraction;       /* p in (0, 1]; default 0.05; N = min(ceil(1 / p), blocks) parts */
+  double scale;          /* lambda of (3.2), (3.3); default 1 */
+  double momentum_first; /* m at the start, (3.4); default 0.5 */
+  double momentum_last;  /* default 0.99 */
+  double warm_up;        /* share of the progress before the cosine; default 1/30 */
+  uint64_t seed;         /* of the subsets and of stochastic rounding; equal on all members */
   uint64_t group; /* key of the group; default (0): the replicas of this rank's stage. Members: the
                      ranks of the same stage */
   int64_t create_timeout_ns; /* waiting for the other members' create; default 60 s */
   uint32_t selection;        /* ASYNCMESH_SELECTION_*: which blocks a round takes */
-  uint32_t reserved;         /* 0 */
+  uint32_t rounding;         /* ASYNCMESH_ROUNDING_*; default NEAREST */
 } asyncmesh_averager_config_t;
 #define ASYNCMESH_AVERAGER_CONFIG_INIT                                                           \
   {                                                                                              \
