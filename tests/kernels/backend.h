@@ -173,4 +173,19 @@ testing::AssertionResult same_bits(const One& one, const Other& other) {
   return testing::AssertionSuccess();
 }
 
+// Bitwise but for which NaN it is: arithmetic on a GPU makes always the same one, a CPU hands on
+// that of an operand.
+template <typename One, typename Other>
+testing::AssertionResult same_numbers(const One& one, const Other& other) {
+  if (one.size() != other.size()) {
+    return testing::AssertionFailure() << one.size() << " values, not " << other.size();
+  }
+  for (size_t i = 0; i < one.size(); ++i) {
+    const bool nan = one[i] != one[i] && other[i] != other[i];
+    if (nan || memcmp(&one[i], &other[i], sizeof(one[i])) == 0) continue;
+    return testing::AssertionFailure() << "differ first at " << i << " of " << one.size();
+  }
+  return testing::AssertionSuccess();
+}
+
 }  // namespace asyncmesh::kernels::backend

@@ -1,17 +1,15 @@
 // The program's own cuda(): the table's sources compiled for the executor, instead of the
 // library's.
 #include <cstdio>
-#include <new>
 
 #include "tests/kernels/backend.h"
+#include "tests/kernels/simt/device_memory.h"
 #include "tests/kernels/simt/executor.h"
 
 namespace asyncmesh::kernels::backend {
 
-constexpr std::align_val_t kAlignment{256};
-
-void* allocate(size_t bytes) { return operator new(bytes, kAlignment); }
-void release(void* memory) { operator delete(memory, kAlignment); }
+void* allocate(size_t bytes) { return simt::allocate(bytes); }
+void release(void* memory) { simt::release(memory); }
 std::string finish() { return simt::take_failure(); }
 
 }  // namespace asyncmesh::kernels::backend

@@ -15,6 +15,7 @@ using backend::kEncodings;
 using backend::random_bits;
 using backend::random_values;
 using backend::same_bits;
+using backend::same_numbers;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -59,7 +60,8 @@ TEST_P(CudaWire, DequantiseLikeTheCpu) {
       cpu().dequantise(bytes.data(), GetParam(), encoding, expected.data() + skew, {});
       cuda()->dequantise(bytes.data(), GetParam(), encoding, out.data() + skew, {});
       ASSERT_EQ(finish(), "");
-      EXPECT_TRUE(same_bits(out, expected)) << static_cast<int>(encoding);
+      EXPECT_TRUE(scaled(encoding) ? same_numbers(out, expected) : same_bits(out, expected))
+          << static_cast<int>(encoding);
     }
   }
 }

@@ -20,6 +20,7 @@ constexpr size_t kMostShared = 163 << 10;  // sm_80, the smallest of those built
 
 struct Executor {
   Block block;
+  Recording* recording = nullptr;
   bool running = false;
   uint64_t launches = 0;
   std::byte* shared = nullptr;
@@ -97,6 +98,19 @@ void run(const Dim3& grid, const Dim3& block, size_t shared_bytes,
   ++self.launches;
   if (self.failure.empty()) self.failure = std::move(failure);
 }
+
+void launch(Launch launch, const std::function<void()>& thread) {
+  Recording* const recording = executor().recording;
+  if (recording == nullptr || recording->run_) {
+    run(launch.grid, launch.block, launch.shared_bytes, thread);
+  }
+  if (recording != nullptr) recording->launches_.push_back(std::move(launch));
+}
+
+Recording::Recording(Kernels kernels) : run_(kernels == Kernels::kRun) {
+  executor().recording = this;
+}
+Recording::~Recording() { executor().recording = nullptr; }
 
 std::string take_failure() { return std::exchange(executor().failure, {}); }
 

@@ -28,12 +28,14 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace simt {
 
 struct Dim3 {
   constexpr Dim3(unsigned in_x = 1, unsigned in_y = 1, unsigned in_z = 1)
       : x(in_x), y(in_y), z(in_z) {}
+  bool operator==(const Dim3&) const = default;
   unsigned x, y, z;
 };
 
@@ -47,6 +49,37 @@ void run(const Dim3& grid, const Dim3& block, size_t shared_bytes,
 
 // What the first failed launch since the last call did wrong; empty: nothing.
 std::string take_failure();
+
+// A launch as the host asked for it. Of the parameters that are classes with padding or floats,
+// only the sizes.
+struct Launch {
+  const void* kernel;
+  Dim3 grid, block;
+  size_t shared_bytes;
+  const void* stream;
+  std::vector<std::byte> parameters;
+  bool operator==(const Launch&) const = default;
+};
+
+// run(), and a line in the Recording that lives, if any.
+void launch(Launch launch, const std::function<void()>& thread);
+
+// The launches while it lives; not executed if so asked. One at a time.
+class Recording {
+ public:
+  enum class Kernels : uint8_t { kRun, kDoNotRun };
+  explicit Recording(Kernels kernels);
+  ~Recording();
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  const std::vector<Launch>& launches() const { return launches_; }
+
+ private:
+  friend void launch(Launch, const std::function<void()>&);
+  bool run_;
+  std::vector<Launch> launches_;
+};
 
 // For device_functions.h; only inside a kernel.
 enum class Operation : uint8_t { kBarrier, kSyncWarp, kVote, kSum, kShuffle };
