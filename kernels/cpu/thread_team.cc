@@ -2,8 +2,12 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <exception>
+#include <thread>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -12,24 +16,19 @@
 namespace asyncmesh::kernels {
 namespace {
 
+constexpr int kTaskBits = 16;
+constexpr uint64_t kTaskMask = (uint64_t{1} << kTaskBits) - 1;
+constexpr uint32_t kWoken = 2;  // threads that each thread wakes
+// As long as waking a sleeper may take; between kernels of one call, and the optimiser's step and
+// the averager's call after it, less time passes.
+constexpr std::chrono::microseconds kSpin{50};
+
 void relax() noexcept {
 #if defined(__x86_64__)
   _mm_pause();
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
-}
-
-// Returns the value when it is another than `old`.
-uint32_t await_change(const std::atomic<uint32_t>& word, uint32_t old) noexcept {
-  constexpr int kLooks = 4096;
-  for (int look = 0; look < kLooks; ++look) {
-    const uint32_t now = word.load(std::memory_order_acquire);
-    if (now != old) return now;
-    relax();
-  }
-  word.wait(old, std::memory_order_acquire);
-  return word.load(std::memory_order_acquire);
 }
 
 // Signals are the program's: they go to its own threads.
@@ -50,45 +49,114 @@ class SignalsBlocked {
 
 }  // namespace
 
-ThreadTeam::ThreadTeam(uint32_t size) noexcept {
+std::unique_ptr<Workers> make_thread_team(uint32_t size) {
+  auto team = std::make_unique<ThreadTeam>(size);
+  if (team->size() != std::max(size, 1U)) return nullptr;
+  return team;
+}
+
+ThreadTeam::ThreadTeam(uint32_t size) noexcept
+    : process_(getpid()), spins_(size <= std::thread::hardware_concurrency()) {
   const SignalsBlocked inherited;
   try {
     threads_.reserve(size);
-    for (uint32_t index = 1; index < size; ++index) {
-      threads_.emplace_back([this, index] { work(index); });
-      pthread_setname_np(threads_.back().native_handle(), "asyncmesh-k");
-    }
-  } catch (const std::exception&) {  // as many as there are
+  } catch (const std::exception&) {
+    return;
+  }
+  for (pthread_t thread; threads_.size() + 1 < size; threads_.push_back(thread)) {
+    if (pthread_create(&thread, nullptr, &ThreadTeam::enter, this) != 0) return;
+    pthread_setname_np(thread, "asyncmesh-k");
   }
 }
 
 ThreadTeam::~ThreadTeam() {
-  task_ = nullptr;
-  run_.fetch_add(1, std::memory_order_release);
-  run_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  if (getpid() != process_) return;
+  stopped_.store(true, std::memory_order_relaxed);
+  announced_.fetch_add(1, std::memory_order_release);  // partner: await_change in work
+  announced_.notify_all();
+  for (const pthread_t thread : threads_) pthread_join(thread, nullptr);
+}
+
+void* ThreadTeam::enter(void* team) noexcept {
+  static_cast<ThreadTeam*>(team)->work();
+  return nullptr;
+}
+
+// Returns the value when it is another than `old`.
+uint32_t ThreadTeam::await_change(const std::atomic<uint32_t>& word, uint32_t old) const noexcept {
+  constexpr int kLooks = 32;  // between two looks at the clock
+  const auto until = std::chrono::steady_clock::now() + kSpin;
+  while (spins_) {
+    for (int look = 0; look < kLooks; ++look) {
+      const uint32_t now = word.load(std::memory_order_acquire);
+      if (now != old) return now;
+      relax();
+    }
+    if (std::chrono::steady_clock::now() >= until) break;
+  }
+  word.wait(old, std::memory_order_acquire);
+  return word.load(std::memory_order_acquire);
+}
+
+// A thread may come at any time, also when the run that it woke for is over: a claim is of the run
+// that is current then, which cannot end before the claimed task has.
+bool ThreadTeam::claim(uint32_t* index_out) noexcept {
+  uint64_t claims = claims_.load(std::memory_order_acquire);  // partner: the store in run
+  while ((claims & kTaskMask) != 0) {
+    if (claims_.compare_exchange_weak(claims, claims - 1, std::memory_order_acquire)) {
+      *index_out = static_cast<uint32_t>(claims & kTaskMask);
+      return true;
+    }
+  }
+  return false;
+}
+
+void ThreadTeam::wake() noexcept {
+  const uint32_t most = std::min<uint32_t>(kWoken, static_cast<uint32_t>(threads_.size()));
+  for (uint32_t i = 0; i < most; ++i) announced_.notify_one();
+}
+
+void ThreadTeam::finish(uint32_t tasks) noexcept {
+  // The last one's partner is the caller's wait in run; the others' effects come along.
+  if (unfinished_.fetch_sub(tasks, std::memory_order_acq_rel) == tasks) unfinished_.notify_one();
 }
 
 void ThreadTeam::run(void (*task)(void* context, uint32_t index), void* context) noexcept {
-  if (!threads_.empty()) {
-    task_ = task;
-    context_ = context;
-    busy_.store(static_cast<uint32_t>(threads_.size()), std::memory_order_relaxed);
-    run_.fetch_add(1, std::memory_order_release);
-    run_.notify_all();
+  const uint32_t size = this->size();
+  if (size == 1 || taken_.exchange(true, std::memory_order_acquire)) {
+    for (uint32_t index = 0; index < size; ++index) task(context, index);
+    return;
   }
+  task_ = task;
+  context_ = context;
+  std::fegetenv(&environment_);
+  unfinished_.store(size, std::memory_order_relaxed);
+  claims_.store(++runs_ << kTaskBits | (size - 1), std::memory_order_release);  // partner: claim
+  announced_.fetch_add(1, std::memory_order_release);  // partner: await_change in work
+  wake();
   task(context, 0);
-  for (uint32_t busy = busy_.load(std::memory_order_acquire); busy != 0;) {
-    busy = await_change(busy_, busy);
+  uint32_t tasks = 1;
+  for (uint32_t index = 0; claim(&index); ++tasks) task(context, index);
+  finish(tasks);
+  for (uint32_t left = unfinished_.load(std::memory_order_acquire); left != 0;) {
+    left = await_change(unfinished_, left);
   }
+  taken_.store(false, std::memory_order_release);  // partner: the exchange above
 }
 
-void ThreadTeam::work(uint32_t index) noexcept {
+void ThreadTeam::work() noexcept {
   for (uint32_t seen = 0;;) {
-    seen = await_change(run_, seen);
-    if (task_ == nullptr) return;
-    task_(context_, index);
-    if (busy_.fetch_sub(1, std::memory_order_acq_rel) == 1) busy_.notify_one();
+    seen = await_change(announced_, seen);
+    if (stopped_.load(std::memory_order_relaxed)) return;
+    uint32_t tasks = 0;
+    for (uint32_t index = 0; claim(&index); ++tasks) {
+      if (tasks == 0) {
+        if (index > 1) wake();
+        std::fesetenv(&environment_);
+      }
+      task_(context_, index);
+    }
+    if (tasks != 0) finish(tasks);
   }
 }
 
