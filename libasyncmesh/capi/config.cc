@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "capi/guard.h"
 #include "capi/versioned.h"
 #include "core/engines.h"
@@ -36,6 +38,7 @@ Status env_to_config(const mesh::Environment& environment, asyncmesh_config_t* t
   mine.checksum = config.checksum ? 1 : 0;
   mine.log_fd = config.log_fd;
   mine.log_level = static_cast<uint32_t>(config.log_level);
+  mine.kernel_threads = config.kernel_threads;
   text_out(config.tls, mine.tls);
   text_out(config.net_devices, mine.net_devices);
   text_out(config.link, mine.link);
@@ -86,7 +89,8 @@ Status read_config(const asyncmesh_config_t* theirs, core::ContextConfig* out) {
   ASYNCMESH_RETURN_IF_ERROR(in_range("engine", mine.engine, ASYNCMESH_ENGINE_LOOPBACK));
   ASYNCMESH_RETURN_IF_ERROR(in_range("log_level", mine.log_level, ASYNCMESH_LOG_DEBUG));
   ASYNCMESH_RETURN_IF_ERROR(in_range("checksum", mine.checksum, 1));
-  ASYNCMESH_RETURN_IF_ERROR(in_range("reserved", mine.reserved, 0));
+  ASYNCMESH_RETURN_IF_ERROR(
+      in_range("kernel_threads", mine.kernel_threads, core::kMaxKernelThreads));
   if (mine.log_fd < -1) return invalid("log_fd is below -1");
   if (mine.progress_cpu < -1) return invalid("progress_cpu is below -1");
   out->progress = static_cast<core::ProgressMode>(mine.progress);
@@ -95,6 +99,7 @@ Status read_config(const asyncmesh_config_t* theirs, core::ContextConfig* out) {
   out->log_fd = mine.log_fd;
   out->log_level = static_cast<LogLevel>(mine.log_level);
   out->progress_cpu = mine.progress_cpu;
+  out->kernel_threads = std::max(mine.kernel_threads, 1U);
   ASYNCMESH_RETURN_IF_ERROR(text_in(mine.tls, "tls", &out->tls));
   ASYNCMESH_RETURN_IF_ERROR(text_in(mine.net_devices, "net_devices", &out->net_devices));
   ASYNCMESH_RETURN_IF_ERROR(text_in(mine.link, "link", &out->link));

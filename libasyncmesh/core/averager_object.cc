@@ -92,8 +92,8 @@ Status AveragerObject::build(const AveragerConfig& config) {
                                   context());
   means_ =
       std::make_unique<Box>(mailbox_config(*session_, members_, geometry.value().means), context());
-  const AveragerParts parts{rounds_->mailbox, means_->mailbox, kernels::cpu(), context().clock(),
-                            waiter_};
+  const AveragerParts parts{rounds_->mailbox,  means_->mailbox, kernels::cpu(),
+                            context().clock(), waiter_,         context().execution()};
   auto averager = Averager::create(config, region_->views(), parts);
   if (!averager.ok()) return averager.status();
   averager_ = std::move(averager.value());

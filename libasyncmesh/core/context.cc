@@ -1,5 +1,7 @@
 #include "core/context.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
 #include <thread>
@@ -17,12 +19,25 @@ Context::Context(const ContextConfig& config)
 Result<std::shared_ptr<Context>> Context::create(const ContextConfig& config) {
   std::shared_ptr<Context> context(new Context(config));
   ASYNCMESH_RETURN_IF_ERROR(context->operations_.open());
+  ASYNCMESH_RETURN_IF_ERROR(context->start_workers());
   if (!context->manual()) {
     context->thread_ = std::make_unique<ProgressThread>(context->progress_, context->operations_,
                                                         context->logger_);
     ASYNCMESH_RETURN_IF_ERROR(context->thread_->start(config.progress_cpu));
   }
   return context;
+}
+
+Status Context::start_workers() {
+  const uint32_t count = config_.kernel_threads;
+  if (count < 1 || count > kMaxKernelThreads)
+    return Status(Code::kInvalidArgument,
+                  fmt::format("kernel_threads {} is not in 1..{}", count, kMaxKernelThreads));
+  if (count == 1) return {};
+  workers_ = kernels::make_thread_team(count);
+  if (workers_ == nullptr)
+    return Status(Code::kSystem, fmt::format("the system gives no {} kernel threads", count));
+  return {};
 }
 
 Context::~Context() {

@@ -3,6 +3,8 @@
 // Reference counted: what is created in a context holds a shared pointer to it. The progress thread
 // holds none; it ends in the destructor, which runs on an application thread.
 //
+// Threads of its own, all made by `create`: the progress thread, and kernel_threads - 1 workers.
+//
 // Threads: `create` and the destructor: no concurrent use. do_work and try_step: in manual mode,
 // from any thread, one at a time gets the owner's role. `run`: any thread but the owner's.
 #pragma once
@@ -26,6 +28,8 @@
 #include "core/owner_call.h"
 #include "core/progress.h"
 #include "core/progress_thread.h"
+#include "kernels/kernels.h"
+#include "kernels/workers.h"
 
 namespace asyncmesh::core {
 
@@ -66,6 +70,9 @@ class Context {
   OperationRing& operations() { return operations_; }
   Activity& activity() { return activity_; }
   EventQueue& events() { return events_; }
+  // How kernels of this context's objects run: with its threads, which all of them share. Any
+  // thread.
+  kernels::Execution execution() const { return {.workers = workers_.get()}; }
 
   // Manual mode. The number of events handled; kInvalidState with a progress thread.
   Result<uint32_t> do_work();
@@ -102,6 +109,7 @@ class Context {
  private:
   explicit Context(const ContextConfig& config);
 
+  Status start_workers();
   uint32_t collect_events(EventSink& sink, uint32_t capacity);
   void acquire_owner() noexcept;
   bool try_acquire_owner() noexcept {
@@ -124,7 +132,8 @@ class Context {
   std::vector<Pollable*> ports_;
   std::vector<const CounterSource*> counters_;
   MeshSession* mesh_ = nullptr;
-  std::unique_ptr<ProgressThread> thread_;  // last: it uses what is above
+  std::unique_ptr<kernels::Workers> workers_;  // null: the caller's thread alone
+  std::unique_ptr<ProgressThread> thread_;     // last: it uses what is above
 };
 
 template <typename Function>

@@ -74,7 +74,8 @@ json configuration(const ContextConfig& config) {
           {"link", config.link.empty() ? "none" : config.link},
           {"faults", config.faults},
           {"log_level", log_level_name(config.log_level)},
-          {"progress_cpu", config.progress_cpu}};
+          {"progress_cpu", config.progress_cpu},
+          {"kernel_threads", config.kernel_threads}};
 }
 
 json session(MeshSession& mesh) {

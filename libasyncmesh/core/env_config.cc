@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <charconv>
 #include <optional>
 #include <string>
 #include <utility>
@@ -34,6 +35,21 @@ Status choose(const mesh::Environment& environment, const char* name,
     known += known.empty() ? word : std::string(", ") + word;
   }
   return Status(Code::kInvalidArgument, fmt::format("{}='{}' is none of {}", name, *text, known));
+}
+
+// A decimal number.
+Status count(const mesh::Environment& environment, const char* name, uint32_t last,
+             uint32_t* target) {
+  const auto text = variable(environment, name);
+  if (!text) return {};
+  uint32_t value = 0;
+  const char* end = text->data() + text->size();
+  const auto parsed = std::from_chars(text->data(), end, value);
+  if (parsed.ec != std::errc{} || parsed.ptr != end || value < 1 || value > last)
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}='{}' is no number from 1 to {}", name, *text, last));
+  *target = value;
+  return {};
 }
 
 void copy(const mesh::Environment& environment, const char* name, std::string* target) {
@@ -70,6 +86,8 @@ Result<ContextConfig> context_config_from_environment(const mesh::Environment& e
                                                          {"debug", LogLevel::kDebug}}},
         &config.log_level));
   }
+  ASYNCMESH_RETURN_IF_ERROR(
+      count(environment, "ASYNCMESH_KERNEL_THREADS", kMaxKernelThreads, &config.kernel_threads));
   copy(environment, "ASYNCMESH_TLS", &config.tls);
   copy(environment, "ASYNCMESH_NET_DEVICES", &config.net_devices);
   copy(environment, "ASYNCMESH_LINK", &config.link);

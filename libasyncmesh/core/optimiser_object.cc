@@ -11,7 +11,7 @@ Result<std::unique_ptr<OptimiserObject>> OptimiserObject::create(std::shared_ptr
   std::unique_ptr<OptimiserObject> object(
       new OptimiserObject(std::move(weights), std::move(gradients)));
   auto nadamw = Nadamw::create(config, object->weights_->views(), object->gradients_->views(),
-                               kernels::cpu());
+                               kernels::cpu(), object->context().execution());
   if (!nadamw.ok()) return nadamw.status();
   object->nadamw_ = std::move(nadamw.value());
   object->weights_generation_ = object->weights_->generation();

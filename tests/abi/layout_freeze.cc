@@ -19,7 +19,7 @@ AT(asyncmesh_config_t, checksum, 12);
 AT(asyncmesh_config_t, log_fd, 16);
 AT(asyncmesh_config_t, log_level, 20);
 AT(asyncmesh_config_t, progress_cpu, 24);
-AT(asyncmesh_config_t, reserved, 28);
+AT(asyncmesh_config_t, kernel_threads, 28);
 AT(asyncmesh_config_t, tls, 32);
 AT(asyncmesh_config_t, net_devices, 96);
 AT(asyncmesh_config_t, link, 160);

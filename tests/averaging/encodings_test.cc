@@ -6,12 +6,14 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <ostream>
 
 #include "averaging/replicas.h"
 #include "averaging/rounding.h"
 #include "base/random.h"
+#include "kernels/workers.h"
 
 namespace asyncmesh::test {
 namespace {
@@ -217,6 +219,33 @@ TEST_P(Encodings, AContributionThatIsNotFiniteIsLeftOutWhole) {
       EXPECT_EQ(replicas.averager(r).stats().not_finite, 1U);
       for (const float w : replicas.weights(r)) ASSERT_NEAR(w, 3.0F, 0.2F);
     }
+  }
+}
+
+// Large enough that the kernels do cut it; means and the end included.
+std::vector<float> run_with_threads(const Form& form, kernels::Workers* workers) {
+  AveragerConfig config = lossy(form, Rule::kEma, 0.5, 1);
+  config.granularity = 64;
+  config.redraw = Redraw::kEveryCycle;
+  Replicas replicas(2, config, {300'000, 3, 1000}, {.payload_bytes = 0, .workers = workers});
+  randomise(replicas, 2);
+  for (int call = 0; call < 5; ++call) {
+    replicas.add(0, [](uint64_t i) { return 1e-3F * static_cast<float>(i % 5); });
+    replicas.call_all({});
+  }
+  std::vector<float> before = replicas.weights(1);
+  expect_all(replicas.run_all([&](uint32_t r) { return replicas.averager(r).finish({}); }),
+             Code::kOk);
+  EXPECT_EQ(replicas.weights(0), replicas.weights(1));
+  before.insert(before.end(), replicas.weights(0).begin(), replicas.weights(0).end());
+  return before;
+}
+
+TEST_P(Encodings, ThreadsChangeNoResult) {
+  const std::vector<float> alone = run_with_threads(GetParam(), nullptr);
+  for (const uint32_t threads : {2U, 3U}) {
+    const std::unique_ptr<kernels::Workers> workers = kernels::make_thread_team(threads);
+    EXPECT_EQ(run_with_threads(GetParam(), workers.get()), alone) << threads;
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "averaging/replicas.h"
 #include "base/random.h"
+#include "kernels/workers.h"
 #include "support/alloc_guard.h"
 
 namespace asyncmesh::test {
@@ -309,14 +310,9 @@ TEST(Opportunistic, LossyRoundsStillBringReplicasTogether) {
   }
 }
 
-void expect_no_allocation(Selection selection, kernels::Encoding encoding) {
-  AveragerConfig config = opportunistic(Rule::kEma, 0.05, 4);
-  config.selection = selection;
-  config.encoding = encoding;
-  config.rounding = kernels::Rounding::kStochastic;
-  config.granularity = 64;
-  config.redraw = Redraw::kEveryCycle;
-  Replicas replicas(3, config, {5000, 77, 300}, {.payload_bytes = 1088});
+void expect_no_allocation(const AveragerConfig& config, const std::vector<uint64_t>& tensors,
+                          const Replicas::Options& options) {
+  Replicas replicas(3, config, tensors, options);
   const auto lap = [&] {
     for (uint32_t r = 0; r < 3; ++r) {
       CallResult result;
@@ -327,19 +323,36 @@ void expect_no_allocation(Selection selection, kernels::Encoding encoding) {
   };
   ASSERT_TRUE(lap());
   ASSERT_TRUE(lap());
+  constexpr uint64_t kLaps = 50;
   const AllocGuard guard;
-  for (int i = 0; i < 200; ++i) {
+  for (uint64_t i = 0; i < kLaps; ++i) {
     if (!lap()) FAIL();
   }
-  EXPECT_EQ(guard.in_thread(), 0U);
-  EXPECT_GT(replicas.averager(0).stats().rounds_applied, 190U);
+  EXPECT_EQ(guard.in_process(), 0U);
+  EXPECT_GT(replicas.averager(0).stats().rounds_applied, kLaps - 10);
 }
 
 TEST(Opportunistic, ACallAllocatesNothingAfterWarmUp) {
-  expect_no_allocation(Selection::kRotation, kernels::Encoding::kFloat32);
-  expect_no_allocation(Selection::kRandom, kernels::Encoding::kFloat32);
-  expect_no_allocation(Selection::kRandom, kernels::Encoding::kInt8);
-  expect_no_allocation(Selection::kRotation, kernels::Encoding::kInt4);
+  AveragerConfig config = opportunistic(Rule::kEma, 0.05, 4);
+  config.granularity = 64;
+  config.redraw = Redraw::kEveryCycle;
+  config.rounding = kernels::Rounding::kStochastic;
+  for (const kernels::Encoding encoding :
+       {kernels::Encoding::kFloat32, kernels::Encoding::kInt8, kernels::Encoding::kInt4}) {
+    config.encoding = encoding;
+    for (const Selection selection : {Selection::kRotation, Selection::kRandom}) {
+      config.selection = selection;
+      expect_no_allocation(config, {5000, 77, 300}, {.payload_bytes = 1088});
+    }
+  }
+}
+
+TEST(Opportunistic, NorWithThreads) {
+  AveragerConfig config = opportunistic(Rule::kEma, 0.5, 4);
+  config.granularity = 64;
+  config.encoding = kernels::Encoding::kInt8;
+  const std::unique_ptr<kernels::Workers> workers = kernels::make_thread_team(3);
+  expect_no_allocation(config, {300'000}, {.workers = workers.get()});
 }
 
 }  // namespace

@@ -47,7 +47,8 @@ Replicas::Replicas(uint32_t count, const AveragerConfig& config, std::vector<uin
                                                                    .means = *member.means,
                                                                    .kernels = kernels::cpu(),
                                                                    .clock = clock_,
-                                                                   .waiter = *member.waiter});
+                                                                   .waiter = *member.waiter,
+                                                                   .on = {options.workers}});
     status_ = averager.status();
     if (!averager.ok()) {
       EXPECT_TRUE(options.quiet) << status_.text();

@@ -43,6 +43,7 @@ class Replicas {
   struct Options {
     uint32_t payload_bytes = 0;  // 0: as the geometry says; else smaller pieces
     bool quiet = false;          // creation may fail: see `status`
+    kernels::Workers* workers = nullptr;
   };
 
   Replicas(uint32_t count, const AveragerConfig& config, std::vector<uint64_t> tensors,

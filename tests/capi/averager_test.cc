@@ -40,10 +40,12 @@ struct Travel {
 };
 
 // A training-like run of two replicas; what replica 0 ends with.
-std::vector<float> deterministic_run(const Medium& medium, const Travel& travel) {
+std::vector<float> deterministic_run(const Medium& medium, const Travel& travel,
+                                     uint32_t kernel_threads = 0, size_t elements = 5000) {
   Results results;
-  run_ranks(over(medium, {.replicas = 2}), [&](Rank& rank) {
-    std::vector<float> large(5000, static_cast<float>(rank.rank));
+  const RankSetup setup{.replicas = 2, .kernel_threads = kernel_threads};
+  run_ranks(over(medium, setup), [&](Rank& rank) {
+    std::vector<float> large(elements, static_cast<float>(rank.rank));
     std::vector<float> small(7);
     asyncmesh_region_t* region = make_region(rank.context, {&large, &small});
     asyncmesh_averager_config_t config = ASYNCMESH_AVERAGER_CONFIG_INIT;
@@ -167,6 +169,16 @@ TEST_P(Averagers, OpportunisticEndsInOneModel) {
   EXPECT_EQ(results.of(0), results.of(2));
   EXPECT_EQ(results.of(1), results.of(3));
   EXPECT_NE(results.of(0), results.of(1));
+}
+
+TEST(Averager, KernelThreadsChangeNoResult) {
+  constexpr size_t kElements = 300'000;
+  for (const asyncmesh_wire_t wire : {ASYNCMESH_WIRE_FLOAT32, ASYNCMESH_WIRE_INT8}) {
+    const Travel travel{wire, ASYNCMESH_ROUNDING_STOCHASTIC};
+    const std::vector<float> alone = deterministic_run(kMedia[0], travel, 1, kElements);
+    EXPECT_EQ(deterministic_run(kMedia[0], travel, 2, kElements), alone);
+    EXPECT_EQ(deterministic_run(kMedia[0], travel, 3, kElements), alone);
+  }
 }
 
 TEST(Averager, ADifferentWireOrRoundingIsNamed) {

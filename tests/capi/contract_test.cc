@@ -70,10 +70,13 @@ TEST(Contract, ConfigFromEnv) {
   asyncmesh_config_t config = ASYNCMESH_CONFIG_INIT;
   EXPECT_EQ(asyncmesh_config_from_env(&config, nullptr), ASYNCMESH_INVALID_ARGUMENT);
   EXPECT_NE(last_error().find("ASYNCMESH_ENGINE='warp'"), std::string::npos);
+  setenv("ASYNCMESH_KERNEL_THREADS", "3", 1);
   setenv("ASYNCMESH_ENGINE", "tag", 1);
   CHECK_OK(asyncmesh_config_from_env(&config, nullptr));
   EXPECT_EQ(config.engine, static_cast<uint32_t>(ASYNCMESH_ENGINE_TAG));
+  EXPECT_EQ(config.kernel_threads, 3u);
   unsetenv("ASYNCMESH_ENGINE");
+  unsetenv("ASYNCMESH_KERNEL_THREADS");
 }
 
 TEST(Contract, Context) {
@@ -98,7 +101,8 @@ TEST(Contract, Context) {
   refused([](auto& c) { c.checksum = 2; }, ASYNCMESH_INVALID_ARGUMENT);
   refused([](auto& c) { c.log_fd = -2; }, ASYNCMESH_INVALID_ARGUMENT);
   refused([](auto& c) { c.log_level = 5; }, ASYNCMESH_INVALID_ARGUMENT);
-  refused([](auto& c) { c.reserved = 1; }, ASYNCMESH_INVALID_ARGUMENT);
+  refused([](auto& c) { c.kernel_threads = 257; }, ASYNCMESH_INVALID_ARGUMENT);
+  EXPECT_NE(last_error().find("kernel_threads 257"), std::string::npos) << last_error();
   refused([](auto& c) { c.progress_cpu = 100'000; }, ASYNCMESH_INVALID_ARGUMENT);
   refused([](auto& c) { std::memset(c.tls, 'x', sizeof c.tls); }, ASYNCMESH_INVALID_ARGUMENT);
   refused([](auto& c) { set_text(c.link, sizeof c.link, "fast"); }, ASYNCMESH_INVALID_ARGUMENT);
@@ -293,7 +297,7 @@ TEST(Contract, LastErrorBelongsToTheThreadAndAgainLeavesNone) {
 
 // In the child everything is refused and destroy does nothing; the parent goes on.
 TEST(Contract, HandlesDoNotSurviveFork) {
-  run_ranks({.replicas = 1}, [](Rank& rank) {
+  run_ranks({.replicas = 1, .kernel_threads = 3}, [](Rank& rank) {
     std::vector<float> values(64);
     asyncmesh_region_t* region = make_region(rank.context, {&values});
     asyncmesh_stage_t* stage = nullptr;

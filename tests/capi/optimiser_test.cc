@@ -100,6 +100,60 @@ TEST_F(Optimiser, RefusesTablesThatDiffer) {
   asyncmesh_region_destroy(weights);
 }
 
+// ---- Threads of the context --------------------------------------------------------------------
+
+asyncmesh_context_t* context_with(uint32_t kernel_threads) {
+  asyncmesh_config_t config = ASYNCMESH_CONFIG_INIT;
+  config.kernel_threads = kernel_threads;
+  asyncmesh_context_t* context = nullptr;
+  CHECK_OK(asyncmesh_context_create(&config, &context));
+  return context;
+}
+
+// Some steps on a table that the kernels cut into ranges for their threads.
+std::vector<float> stepped(asyncmesh_context_t* context, uint32_t seed) {
+  std::vector<float> weight(200'000), gradient(weight.size()), copy(weight.size());
+  for (size_t i = 0; i < weight.size(); ++i)
+    weight[i] = 0.01F * static_cast<float>((i * 31 + seed) % 101) - 0.5F;
+  asyncmesh_region_t* weights = make_region(context, {&weight});
+  asyncmesh_region_t* gradients = make_region(context, {&gradient});
+  asyncmesh_region_t* mirror = make_region(context, {&copy});
+  asyncmesh_optimiser_t* optimiser = nullptr;
+  CHECK_OK(asyncmesh_optimiser_create(weights, gradients, nullptr, &optimiser));
+  asyncmesh_optimiser_step_t step = ASYNCMESH_OPTIMISER_STEP_INIT;
+  step.lr = 0.01;
+  step.clip_norm = 1.0;
+  step.mirror = mirror;
+  for (int i = 0; i < 20; ++i) {
+    gradient = weight;
+    double norm = 0;
+    CHECK_OK(asyncmesh_optimiser_step(optimiser, &step, &norm));
+    EXPECT_EQ(copy, weight);
+  }
+  asyncmesh_optimiser_destroy(optimiser);
+  asyncmesh_region_destroy(mirror);
+  asyncmesh_region_destroy(gradients);
+  asyncmesh_region_destroy(weights);
+  return weight;
+}
+
+TEST(KernelThreads, ChangeNoResultAlsoWhereCallsMeet) {
+  asyncmesh_context_t* one = context_with(0);
+  const std::vector<float> first = stepped(one, 1);
+  const std::vector<float> second = stepped(one, 2);
+  asyncmesh_context_destroy(one);
+  for (const uint32_t threads : {1u, 2u, 3u}) {
+    asyncmesh_context_t* context = context_with(threads);
+    EXPECT_EQ(stepped(context, 1), first);
+    std::vector<float> beside;
+    std::thread other([&] { beside = stepped(context, 2); });
+    EXPECT_EQ(stepped(context, 1), first);
+    other.join();
+    EXPECT_EQ(beside, second);
+    asyncmesh_context_destroy(context);
+  }
+}
+
 TEST(Stage, RunsOneForwardOneBackward) {
   asyncmesh_stage_config_t config = ASYNCMESH_STAGE_CONFIG_INIT;
   config.mode = ASYNCMESH_STAGE_DETERMINISTIC;

@@ -55,6 +55,7 @@ struct RankSetup {
   uint32_t stages = 1;
   uint32_t engine = ASYNCMESH_ENGINE_LOOPBACK;
   uint32_t progress = ASYNCMESH_PROGRESS_THREAD;
+  uint32_t kernel_threads = 0;
   std::string tls = {};
   std::string link = {};
   std::string faults = {};
@@ -80,6 +81,7 @@ inline asyncmesh_config_t config_of(const RankSetup& setup) {
   asyncmesh_config_t config = ASYNCMESH_CONFIG_INIT;
   config.engine = setup.engine;
   config.progress = setup.progress;
+  config.kernel_threads = setup.kernel_threads;
   set_text(config.tls, sizeof config.tls, setup.tls);
   set_text(config.link, sizeof config.link, setup.link);
   set_text(config.faults, sizeof config.faults, setup.faults);

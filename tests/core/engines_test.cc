@@ -87,23 +87,26 @@ mesh::Environment environment(std::vector<std::pair<std::string, std::string>> v
 }
 
 TEST(EnvConfig, ReadsTheContextsVariables) {
-  const auto config = context_config_from_environment(environment({{"ASYNCMESH_ENGINE", "tag"},
-                                                                   {"ASYNCMESH_TLS", "tcp"},
-                                                                   {"ASYNCMESH_LINK", "1Gbit,1ms"},
-                                                                   {"ASYNCMESH_LOG", "info"}}));
+  const auto config =
+      context_config_from_environment(environment({{"ASYNCMESH_ENGINE", "tag"},
+                                                   {"ASYNCMESH_TLS", "tcp"},
+                                                   {"ASYNCMESH_LINK", "1Gbit,1ms"},
+                                                   {"ASYNCMESH_KERNEL_THREADS", "8"},
+                                                   {"ASYNCMESH_LOG", "info"}}));
   ASSERT_TRUE(config.ok());
   EXPECT_EQ(config.value().engine, EngineChoice::kTag);
   EXPECT_EQ(config.value().tls, "tcp");
   EXPECT_EQ(config.value().link, "1Gbit,1ms");
   EXPECT_EQ(config.value().log_fd, 2);
   EXPECT_EQ(config.value().log_level, LogLevel::kInfo);
+  EXPECT_EQ(config.value().kernel_threads, 8U);
 }
 
 // An empty ASYNCMESH_ENGINE was once "none of auto, tag, ...".
 TEST(EnvConfig, EmptyCountsAsAbsent) {
   std::vector<std::pair<std::string, std::string>> empty;
-  for (const char* name :
-       {"ENGINE", "TLS", "NET_DEVICES", "LINK", "FAULTS", "PROGRESS", "CHECKSUM", "LOG"})
+  for (const char* name : {"ENGINE", "TLS", "NET_DEVICES", "LINK", "FAULTS", "PROGRESS", "CHECKSUM",
+                           "LOG", "KERNEL_THREADS"})
     empty.emplace_back(std::string("ASYNCMESH_") + name, "");
   const auto config = context_config_from_environment(environment(empty));
   ASSERT_TRUE(config.ok()) << config.status().text();
@@ -112,6 +115,7 @@ TEST(EnvConfig, EmptyCountsAsAbsent) {
   EXPECT_EQ(config.value().progress, defaults.progress);
   EXPECT_EQ(config.value().checksum, defaults.checksum);
   EXPECT_EQ(config.value().log_fd, defaults.log_fd);
+  EXPECT_EQ(config.value().kernel_threads, 1U);
   EXPECT_EQ(config.value().tls + config.value().link + config.value().faults, "");
 }
 
@@ -121,6 +125,12 @@ TEST(EnvConfig, NamesAVariableThatDoesNotParse) {
   EXPECT_NE(wrong.status().text().find("ASYNCMESH_ENGINE='warp'"), std::string::npos);
   EXPECT_EQ(context_config_from_environment(environment({{"ASYNCMESH_LINK", "fast"}})).code(),
             Code::kInvalidArgument);
+  for (const char* count : {"0", "257", "-1", "2x", " 2", "4294967298"}) {
+    const auto threads =
+        context_config_from_environment(environment({{"ASYNCMESH_KERNEL_THREADS", count}}));
+    ASSERT_EQ(threads.code(), Code::kInvalidArgument) << count;
+    EXPECT_NE(threads.status().text().find("from 1 to 256"), std::string::npos);
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/random.h"
+#include "kernels/workers.h"
 #include "pipeline/stage_schedule.h"
 #include "support/alloc_guard.h"
 
@@ -47,7 +48,8 @@ class Reference {
 };
 
 struct Bench {
-  explicit Bench(std::vector<uint64_t> counts, const NadamwConfig& config = {}) {
+  explicit Bench(std::vector<uint64_t> counts, const NadamwConfig& config = {},
+                 kernels::Workers* workers = nullptr) {
     uint64_t total = 0;
     for (const uint64_t count : counts) total += count;
     w.resize(total);
@@ -59,7 +61,7 @@ struct Bench {
       offset += count;
     }
     Result<std::unique_ptr<Nadamw>> made =
-        Nadamw::create(config, weights, gradients, kernels::cpu());
+        Nadamw::create(config, weights, gradients, kernels::cpu(), {.workers = workers});
     EXPECT_TRUE(made.ok()) << made.status().text();
     optimiser = std::move(made.value());
   }
@@ -272,6 +274,38 @@ TEST(Nadamw, AStepAllocatesNothing) {
     if (!status.ok()) FAIL();
   }
   EXPECT_EQ(guard.in_thread(), 0U);
+}
+
+// Large enough that the kernels do cut it.
+void run_with_threads(kernels::Workers* workers, std::vector<float>* weights_out) {
+  Bench bench({300'000, 7, 100'001}, {}, workers);
+  CounterRandom random(6);
+  randomise(bench.w, random);
+  std::vector<float> copy(bench.w.size());
+  const std::vector<TensorView> views{{.data = copy.data(), .count = 300'000},
+                                      {.data = copy.data() + 300'000, .count = 7},
+                                      {.data = copy.data() + 300'007, .count = 100'001}};
+  const kernels::ParameterTable mirror{.tensors = views.data(), .size = 3};
+  for (int step = 0; step < 5; ++step) {
+    randomise(bench.g, random);
+    ASSERT_TRUE(bench.step({.lr = 0.1, .clip_norm = 1.0, .mirror = &mirror}).ok());
+    EXPECT_EQ(copy, bench.w);
+  }
+  const test::AllocGuard guard;
+  const Status status = bench.step({.lr = 0.1, .clip_norm = 1.0});
+  EXPECT_EQ(guard.in_process(), 0U);
+  EXPECT_TRUE(status.ok());
+  *weights_out = bench.w;
+}
+
+TEST(Nadamw, ThreadsChangeNoResultAndAllocateNothing) {
+  std::vector<float> alone, with;
+  run_with_threads(nullptr, &alone);
+  for (const uint32_t threads : {1U, 2U, 3U}) {
+    const std::unique_ptr<kernels::Workers> workers = kernels::make_thread_team(threads);
+    run_with_threads(workers.get(), &with);
+    EXPECT_EQ(with, alone) << threads;
+  }
 }
 
 // O-15: one stage, driven by its schedule and running on its stash, is the serial optimiser,

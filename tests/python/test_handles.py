@@ -167,3 +167,13 @@ def test_a_partition_covers_the_table_evenly(alone):
     parts = averager.partition(0)
     assert parts.shape == (1000 + 24 * 64 + 7,) and set(numpy.unique(parts)) == set(range(5))
     assert not numpy.array_equal(parts, averager.partition(1))
+
+
+def test_kernel_threads_are_a_setting_of_the_context_and_of_the_environment(monkeypatch):
+    with asyncmesh.Context(kernel_threads=3) as context:
+        assert context.describe()['context']['kernel_threads'] == 3
+    monkeypatch.setenv('ASYNCMESH_KERNEL_THREADS', '2')
+    with asyncmesh.Context() as context:
+        assert context.describe()['context']['kernel_threads'] == 2
+    with pytest.raises(asyncmesh.InvalidArgument, match='kernel_threads 257'):
+        asyncmesh.Context(kernel_threads=257)

@@ -27,7 +27,7 @@ class Sized(ctypes.Structure):
 
 class Config(Sized):
     _fields_ = [('struct_size', c_uint32), ('progress', c_uint32), ('engine', c_uint32), ('checksum', c_uint32), ('log_fd', c_int32),
-                ('log_level', c_uint32), ('progress_cpu', c_int32), ('reserved', c_uint32), ('tls', c_char * 64),
+                ('log_level', c_uint32), ('progress_cpu', c_int32), ('kernel_threads', c_uint32), ('tls', c_char * 64),
                 ('net_devices', c_char * 64), ('link', c_char * 64), ('faults', c_char * 128)]
 
 

@@ -22,7 +22,7 @@ def configurations():
 
 
 class Context(Handle):
-    """Transports and the progress owner. Settings: fields of asyncmesh_config_t by name (engine='tag', link='200Mbit,5ms', ...);
+    """Transports and the progress owner. Settings: fields of asyncmesh_config_t by name (engine='tag', link='200Mbit,5ms', kernel_threads=4, ...);
     what is not given comes from the environment."""
 
     _destroy = 'context_destroy'

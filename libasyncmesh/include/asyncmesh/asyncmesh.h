@@ -132,11 +132,14 @@ typedef struct asyncmesh_config {
   uint32_t
       checksum;   /* 1: CRC32C over payloads too, not only over frame headers; forced by `faults` */
   int32_t log_fd; /* lines are written there; -1: no log (default) */
-  uint32_t log_level;   /* ASYNCMESH_LOG_*, default WARNING */
-  int32_t progress_cpu; /* pin the progress thread; -1: no (default) */
-  uint32_t reserved;    /* 0 */
-  char tls[64];         /* "" or "auto"; "tcp"; "shm"; else a UCX_TLS list for the tag engine */
-  char net_devices[64]; /* "": the interface that routes to the rendezvous */
+  uint32_t log_level;      /* ASYNCMESH_LOG_*, default WARNING */
+  int32_t progress_cpu;    /* pin the progress thread; -1: no (default) */
+  uint32_t kernel_threads; /* that work on a call of an averager or optimiser, the caller's
+                              included; 0 (default) is 1, at most 256. No result depends on it. All
+                              objects of the context share them: two calls at a time do not wait for
+                              each other, one of them works on its caller's thread alone */
+  char tls[64];            /* "" or "auto"; "tcp"; "shm"; else a UCX_TLS list for the tag engine */
+  char net_devices[64];    /* "": the interface that routes to the rendezvous */
   char link[64]; /* "" or "none"; "RATE,DELAY" such as "200Mbit,5ms": emulate a slow link in the
                     transport, one egress bucket per rank */
   char
@@ -168,11 +171,11 @@ typedef struct asyncmesh_mesh_config {
 /* Fills both (either may be NULL) from defaults and the environment; struct_size must be set.
  * config: ASYNCMESH_ENGINE (auto, tag, rma, loopback), _PROGRESS (thread, manual), _CHECKSUM (0,
  * 1), _TLS, _NET_DEVICES, _LINK, _FAULTS, _LOG (off, error, warning, info, debug; to standard
- * error). mesh_config: ASYNCMESH_RENDEZVOUS (url), _RANK and _WORLD_SIZE or the launcher's
- * (torchrun: MASTER_PORT + 1, since torchrun keeps the port itself; Slurm; Open MPI), _STAGES,
- * _SECRET or _SECRET_FILE, _RUN_ID, _EXTERNAL_RENDEZVOUS, _BIND_ADDRESS, _ANNOUNCE_ADDRESS,
- * _PEER_TIMEOUT_MS. Any thread that does not race with setenv. INVALID_ARGUMENT: a variable that
- * does not parse, named in the text. */
+ * error), _KERNEL_THREADS (1 to 256). mesh_config: ASYNCMESH_RENDEZVOUS (url), _RANK and
+ * _WORLD_SIZE or the launcher's (torchrun: MASTER_PORT + 1, since torchrun keeps the port itself;
+ * Slurm; Open MPI), _STAGES, _SECRET or _SECRET_FILE, _RUN_ID, _EXTERNAL_RENDEZVOUS, _BIND_ADDRESS,
+ * _ANNOUNCE_ADDRESS, _PEER_TIMEOUT_MS. Any thread that does not race with setenv. INVALID_ARGUMENT:
+ * a variable that does not parse, named in the text. */
 ASYNCMESH_API asyncmesh_status_t asyncmesh_config_from_env(
     asyncmesh_config_t* config, asyncmesh_mesh_config_t* mesh_config) ASYNCMESH_NOEXCEPT;
 
