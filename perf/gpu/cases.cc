@@ -41,8 +41,9 @@ Bench::Bench(uint64_t parameters, cudaStream_t stream)
       sums_(kSumSlots),
       threshold_(1) {
   on_.stream = stream;
+  uint64_t seed = 0;
   for (auto* buffer : {&w_, &reference_, &ema_, &gradient_, &moment_, &packed_, &mean_}) {
-    fill(*buffer);
+    fill(*buffer, ++seed);
   }
   check(cudaMemset(encoded_.data(), 0, encoded_.bytes()), "cudaMemset");
   check(cudaMemset(visited_.data(), 0, visited_.bytes()), "cudaMemset");
@@ -73,7 +74,7 @@ std::function<void()> Bench::encoded(Encoding encoding, uint32_t members) {
   return [this, encoding, members] {
     for (uint32_t r = 0; r < members; ++r) {
       auto* const to = const_cast<std::byte*>(contributions_[r]);
-      kernels_.quantise(reference_.data(), parameters_ / kParts, {encoding}, 0, to, on_);
+      kernels_.quantise(reference_.data() + r, parameters_ / kParts, {encoding}, 0, to, on_);
     }
   };
 }
@@ -132,23 +133,31 @@ void Bench::add_wire(std::vector<Case>& cases) {
         {std::string("dequantise/") + wire.name, count * 4 + bytes, [this, wire, count] {
            kernels_.dequantise(encoded_.data(), count, wire.encoding, packed_.data(), on_);
          }});
-    cases.push_back(
-        {std::string("average/4/") + wire.name, count * 4 + bytes * kMembers, [this, wire, count] {
-           kernels_.average({contributions_.data(), kWeights, kMembers, wire.encoding}, count,
-                            mean_.data(), words_.data(), on_);
-         }});
+    cases.push_back({std::string("average/4/") + wire.name, count * 4 + bytes * kMembers,
+                     [this, wire, count] {
+                       kernels_.average({contributions_.data(), kWeights, kMembers, wire.encoding},
+                                        count, mean_.data(), words_.data(), on_);
+                     },
+                     encoded(wire.encoding, kMembers)});
   }
 }
 
 void Bench::add_dense(std::vector<Case>& cases) {
   const uint64_t count = parameters_;
-  cases.push_back({"nadamw/mirror", count * (4 * 7 + 2), [this, count] {
+  cases.push_back({"nadamw/mirror", count * (4 * 7 + 2),
+                   [this, count] {
                      NadamwArrays arrays = {w_.data(), gradient_.data()};
                      arrays.m = moment_.data();
                      arrays.v = ema_.data();
                      arrays.mirror = mirror_.data();
                      arrays.mirror_storage = Encoding::kBfloat16;
                      kernels_.nadamw(arrays, count, {}, on_);
+                   },
+                   [this] {
+                     const auto stream = static_cast<cudaStream_t>(on_.stream);
+                     check(cudaMemsetAsync(moment_.data(), 0, moment_.bytes(), stream),
+                           "cudaMemset");
+                     check(cudaMemsetAsync(ema_.data(), 0, ema_.bytes(), stream), "cudaMemset");
                    }});
   cases.push_back({"look_ahead", count * 12, [this, count] {
                      kernels_.look_ahead(w_.data(), reference_.data(), count, 0.9F, mean_.data(),
@@ -169,21 +178,25 @@ void Bench::add_dense(std::vector<Case>& cases) {
 
 void Bench::add_selection(std::vector<Case>& cases) {
   const uint64_t count = parameters_ / kSelected;
-  cases.push_back({"top_change/5%", parameters_ * 16 + count * 4, [this, count] {
+  cases.push_back({"top_change/5%", parameters_ * 16 + count * 4,
+                   [this, count] {
                      kernels_.top_change({table_, reference_.data()}, count, threshold_.data(),
                                          indices_.data(), workspace_.data(), on_);
-                   }});
+                   },
+                   [] {}, 0.5});
   // By bytes asked for; memory moves 32 of them for each scattered value.
   cases.push_back({"index_pack/int8/scattered", count * 8 + encoded_bytes(Encoding::kInt8, count),
                    [this, count] {
                      kernels_.index_pack(table_, indices_.data(), count, {Encoding::kInt8}, {},
                                          encoded_.data(), on_);
-                   }});
+                   },
+                   [] {}, 0});
   cases.push_back({"index_unpack/int8/scattered", count * 8 + encoded_bytes(Encoding::kInt8, count),
                    [this, count] {
                      kernels_.index_unpack(table_, indices_.data(), count, Encoding::kInt8,
                                            encoded_.data(), on_);
-                   }});
+                   },
+                   [] {}, 0});
   cases.push_back({"encode_indices", count * 5, [this, count] {
                      kernels_.encode_indices(indices_.data(), count, encoded_.data(), words_.data(),
                                              on_);

@@ -17,11 +17,15 @@ struct Case {
   uint64_t bytes;  // read and written, at least
   std::function<void()> call;
   std::function<void()> prepare = [] {};  // once, before calls are timed
+  double goal = 0.85;                     // of a copy's bandwidth; 0: none
 };
 
 // A model of `parameters` fp32 values on the device, and everything that the calls need.
 class Bench {
  public:
+  // Of device memory per parameter, at most.
+  static constexpr uint64_t kBytesPerParameter = 36;
+
   Bench(uint64_t parameters, cudaStream_t stream);
 
   std::vector<Case> cases();
@@ -31,7 +35,7 @@ class Bench {
   void add_selection(std::vector<Case>& cases);
   void add_dense(std::vector<Case>& cases);
   void add_wire(std::vector<Case>& cases);
-  // `members` runs of encoded values.
+  // Before a call: `members` runs of encoded values.
   std::function<void()> encoded(Encoding encoding, uint32_t members);
   // The next part: no call finds its blocks in the cache.
   const Subset& rotate();

@@ -12,19 +12,25 @@ void check(cudaError_t error, const char* what) {
   exit(1);
 }
 
-void fill(Buffer<float>& buffer) {
-  std::vector<float> values(1 << 20);
-  uint64_t state = 1;
-  for (float& value : values) {
-    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-    value = static_cast<float>(static_cast<int32_t>(state >> 32)) * 0x1p-38F;
-  }
+void fill(Buffer<float>& buffer, uint64_t seed) {
+  std::vector<float> values(1 << 22);
+  uint64_t state = seed * 0x9E3779B97F4A7C15ULL + 1;
   for (size_t at = 0; at < buffer.bytes(); at += values.size() * 4) {
+    for (float& value : values) {
+      state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+      value = static_cast<float>(static_cast<int32_t>(state >> 32)) * 0x1p-38F;
+    }
     const size_t bytes = std::min(buffer.bytes() - at, values.size() * 4);
     check(cudaMemcpy(reinterpret_cast<std::byte*>(buffer.data()) + at, values.data(), bytes,
                      cudaMemcpyHostToDevice),
           "cudaMemcpy");
   }
+}
+
+uint64_t free_memory() {
+  size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return free;
 }
 
 Timer::Timer() {

@@ -31,8 +31,9 @@ class Buffer {
   uint64_t count_;
 };
 
-// Floats of either sign around 1e-2, the same in every run.
-void fill(Buffer<float>& buffer);
+// Floats of either sign around 1e-2, the same in every run, others with another seed.
+void fill(Buffer<float>& buffer, uint64_t seed);
+uint64_t free_memory();
 
 class Timer {
  public:
