@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
+#include <span>
 #include <utility>
 
 #include "averaging/geometry.h"
@@ -12,8 +12,6 @@
 
 namespace asyncmesh {
 namespace {
-
-using kernels::TensorView;
 
 Status invalid(std::string text) { return {Code::kInvalidArgument, std::move(text)}; }
 
@@ -32,15 +30,16 @@ Status check_settings(const AveragerConfig& config) {
   return {};
 }
 
-Status check_disjoint(std::span<const TensorView> tensors) {
-  std::vector<TensorView> sorted(tensors.begin(), tensors.end());
-  std::erase_if(sorted, [](const TensorView& tensor) { return tensor.count == 0; });
-  std::sort(sorted.begin(), sorted.end(), [](const TensorView& a, const TensorView& b) {
-    return std::less<const float*>()(a.floats(), b.floats());
-  });
-  for (size_t i = 1; i < sorted.size(); ++i) {
-    if (std::less<const float*>()(sorted[i].floats(),
-                                  sorted[i - 1].floats() + sorted[i - 1].count)) {
+Status check_disjoint(const kernels::ParameterTable& table) {
+  const size_t word = kernels::encoded_bytes(table.storage, 1);
+  std::vector<std::pair<uintptr_t, uintptr_t>> ranges;  // begin and end
+  for (const kernels::TensorView& tensor : std::span(table.tensors, table.size)) {
+    const auto begin = reinterpret_cast<uintptr_t>(tensor.data);
+    if (tensor.count != 0) ranges.emplace_back(begin, begin + tensor.count * word);
+  }
+  std::sort(ranges.begin(), ranges.end());
+  for (size_t i = 1; i < ranges.size(); ++i) {
+    if (ranges[i].first < ranges[i - 1].second) {
       return invalid("tensors overlap (a tied tensor belongs in the table once)");
     }
   }
@@ -79,12 +78,12 @@ uint64_t sampled_elements(const Mailbox& rounds, const Partition& partition) {
 }  // namespace
 
 Result<std::unique_ptr<Averager>> Averager::create(const AveragerConfig& config,
-                                                   std::span<const TensorView> tensors,
+                                                   const kernels::ParameterTable& table,
                                                    const AveragerParts& parts) {
   if (Status status = check_settings(config); !status.ok()) return status;
-  Result<Partition> partition = Partition::create(config, tensors);
+  Result<Partition> partition = Partition::create(config, table);
   if (!partition.ok()) return partition.status();
-  if (Status status = check_disjoint(tensors); !status.ok()) return status;
+  if (Status status = check_disjoint(table); !status.ok()) return status;
   if (Status status = check_stability(config, partition.value().parts()); !status.ok()) {
     return status;
   }
@@ -124,9 +123,9 @@ Averager::Averager(const AveragerConfig& config, Partition partition, const Aver
                                    worst_limit_);
 }
 
-Status Averager::rebind(std::span<const TensorView> tensors) {
-  if (Status status = check_disjoint(tensors); !status.ok()) return status;
-  return partition_.rebind(tensors);
+Status Averager::rebind(const kernels::ParameterTable& table) {
+  if (Status status = check_disjoint(table); !status.ok()) return status;
+  return partition_.rebind(table);
 }
 
 }  // namespace asyncmesh

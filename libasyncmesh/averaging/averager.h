@@ -27,6 +27,9 @@
 // Timeout (deterministic calls, mean, finish): state is consistent; the same call made again, the
 // weights untouched, resumes where it stopped. After PeerLost from a mean its output is undefined.
 //
+// Tables: fp32 master weights, or bf16 or fp16 ones without masters. The EMA, snapshots and means
+// are fp32; what a rule writes is rounded to the table's storage, to nearest.
+//
 // Ownership: tensors stay the caller's and alive; mailboxes, kernels, clock and waiter outlive the
 // averager. Threads: one caller at a time, the mailboxes' application thread. A call allocates
 // nothing. Encoded values and state lie in host memory.
@@ -65,7 +68,7 @@ class Averager {
   // InvalidArgument: a setting out of range or unstable, tensors that are null or overlap,
   // mailboxes smaller than the geometry asks for. `first_block` of the tensors is ignored.
   static Result<std::unique_ptr<Averager>> create(const AveragerConfig& config,
-                                                  std::span<const kernels::TensorView> tensors,
+                                                  const kernels::ParameterTable& table,
                                                   const AveragerParts& parts);
   Averager(const Averager&) = delete;
   Averager& operator=(const Averager&) = delete;
@@ -74,10 +77,10 @@ class Averager {
   Status call(const CallArgs& args, CallResult* result_out);
 
   // Blocking weighted mean over the members, bitwise equal on all of them. `in` and `out` have
-  // equal counts (out may be in, or share no memory with it). Collective, in the same order
-  // everywhere. InvalidArgument on all members when every weight is 0. A member whose input is not
-  // finite counts with weight 0.
-  Status mean(std::span<const kernels::TensorView> in, std::span<const kernels::TensorView> out,
+  // equal counts (out may be in, or share no memory with it), each a storage of its own: the fp32
+  // mean is rounded to that of `out`. Collective, in the same order everywhere. InvalidArgument on
+  // all members when every weight is 0. A member whose input is not finite counts with weight 0.
+  Status mean(const kernels::ParameterTable& in, const kernels::ParameterTable& out,
               const MeanArgs& args);
 
   // Leaves the rounds: open ones are dropped, later ones go on without this member, whose frames
@@ -94,8 +97,8 @@ class Averager {
   // The rank that the last PeerLost was about.
   Rank lost_rank() const { return lost_rank_; }
 
-  // Follows tensors that moved; counts must be the same.
-  Status rebind(std::span<const kernels::TensorView> tensors);
+  // Follows tensors that moved; counts and storage must be the same.
+  Status rebind(const kernels::ParameterTable& table);
 
   // EMA, visited blocks and round number, exactly. Open rounds are not in it: `load` drops them,
   // and the group goes on at the highest number that a member comes with. Load on all members,

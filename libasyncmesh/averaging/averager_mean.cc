@@ -8,11 +8,15 @@
 namespace asyncmesh {
 namespace {
 
-using kernels::TensorView;
-
-Status check_mean(std::span<const TensorView> in, std::span<const TensorView> out, float weight) {
+Status check_mean(const kernels::ParameterTable& from, const kernels::ParameterTable& to,
+                  float weight) {
+  const std::span in(from.tensors, from.size);
+  const std::span out(to.tensors, to.size);
   if (!std::isfinite(weight) || weight < 0.0F) {
     return {Code::kInvalidArgument, "weight is negative or not finite"};
+  }
+  if (!kernels::storable(from.storage) || !kernels::storable(to.storage)) {
+    return {Code::kInvalidArgument, "no table is stored in a scaled encoding"};
   }
   if (in.size() != out.size()) {
     return {Code::kInvalidArgument,
@@ -32,7 +36,7 @@ Status check_mean(std::span<const TensorView> in, std::span<const TensorView> ou
 
 }  // namespace
 
-Status Averager::mean(std::span<const TensorView> in, std::span<const TensorView> out,
+Status Averager::mean(const kernels::ParameterTable& in, const kernels::ParameterTable& out,
                       const MeanArgs& args) {
   if (phase_ == Phase::kFinishing || phase_ == Phase::kFinalMean) {
     return {Code::kInvalidState, "the averager is finishing"};
@@ -128,7 +132,7 @@ Status Averager::finish(const MeanArgs& args) {
   if (phase_ == Phase::kOpen && exchange_.active()) {
     return {Code::kInvalidState, "a mean timed out and is not complete"};
   }
-  const auto table = partition_.tensors();
+  const kernels::ParameterTable table = partition_.table();
   ASYNCMESH_RETURN_IF_ERROR(check_mean(table, table, args.weight));
   const Nanoseconds began = clock_.now();
   if (phase_ == Phase::kOpen) {

@@ -48,8 +48,8 @@ uint32_t pieces_of(uint64_t count, kernels::Encoding encoding, uint32_t payload_
 }
 
 Result<AveragerGeometry> averager_geometry(const AveragerConfig& config,
-                                           std::span<const kernels::TensorView> tensors) {
-  Result<Partition> partition = Partition::create(config, tensors);
+                                           const kernels::ParameterTable& table) {
+  Result<Partition> partition = Partition::create(config, table);
   if (!partition.ok()) return partition.status();
   const uint64_t most = partition.value().max_elements();
   const uint64_t elements = partition.value().elements();

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "averaging/config.h"
 #include "base/status.h"
@@ -28,7 +27,7 @@ struct AveragerGeometry {
 // InvalidArgument for a table or config that Partition::create refuses, TooLarge for more slots
 // than a lane can number.
 Result<AveragerGeometry> averager_geometry(const AveragerConfig& config,
-                                           std::span<const kernels::TensorView> tensors);
+                                           const kernels::ParameterTable& table);
 
 // Slots of a lane of rounds: 2 (W + 1) rounds, so that whatever the latency the window is what
 // limits the rounds in flight, and not the credit, which comes back a round trip late. A member

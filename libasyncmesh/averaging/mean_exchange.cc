@@ -9,24 +9,22 @@ namespace asyncmesh {
 namespace {
 
 using kernels::Encoding;
+using kernels::ParameterTable;
 using kernels::TensorView;
 
+// A sum of squares of finite floats is finite in double.
 bool is_finite(const kernels::Table& kernels, const kernels::Execution& on,
-               std::span<const TensorView> tensors) {
-  // A sum of squares of finite floats is finite in double.
+               const ParameterTable& table) {
   double sums[kernels::kSumSlots];
-  return std::all_of(tensors.begin(), tensors.end(), [&](const TensorView& tensor) {
+  if (!kernels::lossless(table.storage)) {
+    kernels.compare(table, table, sums, on);
+    return std::isfinite(sums[2]);  // Comparison::first
+  }
+  return std::all_of(table.tensors, table.tensors + table.size, [&](const TensorView& tensor) {
     if (tensor.count == 0) return true;
     kernels.sum_of_squares(tensor.floats(), tensor.count, sums, on);
     return std::isfinite(sums[0]);
   });
-}
-
-bool same(std::span<const TensorView> a, std::span<const TensorView> b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const TensorView& left, const TensorView& right) {
-                      return left.data == right.data && left.count == right.count;
-                    });
 }
 
 float usable(float weight) { return std::isfinite(weight) && weight > 0.0F ? weight : 0.0F; }
@@ -46,18 +44,41 @@ MeanExchange::MeanExchange(Mailbox& mailbox, const kernels::Table& kernels,
       own_(per_piece_),
       mean_(per_piece_) {}
 
+void MeanExchange::Table::take(const ParameterTable& table) {
+  tensors.assign(table.tensors, table.tensors + table.size);
+  storage = table.storage;
+}
+
+bool MeanExchange::Table::is(const ParameterTable& table) const {
+  return storage == table.storage &&
+         std::equal(tensors.begin(), tensors.end(), table.tensors, table.tensors + table.size,
+                    [](const TensorView& left, const TensorView& right) {
+                      return left.data == right.data && left.count == right.count;
+                    });
+}
+
+std::byte* MeanExchange::Table::at(const Cursor& cursor) const {
+  return static_cast<std::byte*>(tensors[cursor.tensor].data) +
+         kernels::encoded_bytes(storage, cursor.offset);
+}
+
+void MeanExchange::Table::advance(Cursor& cursor, uint64_t count) const {
+  cursor.offset += count;
+  if (cursor.offset == tensors[cursor.tensor].count) cursor = {cursor.tensor + 1, 0};
+}
+
 bool MeanExchange::is(const Request& request) const {
-  return same(request.in, in_) && same(request.out, out_) && request.purpose == purpose_;
+  return in_.is(request.in) && out_.is(request.out) && request.purpose == purpose_;
 }
 
 bool MeanExchange::begin(const Request& request) {
-  in_.assign(request.in.begin(), request.in.end());
-  out_.assign(request.out.begin(), request.out.end());
+  in_.take(request.in);
+  out_.take(request.out);
   purpose_ = request.purpose;
   const bool finite = is_finite(kernels_, on_, request.in);
   weight_ = finite ? usable(request.weight) : 0.0F;
   total_ = 0;
-  for (const TensorView& tensor : request.in) total_ += tensor.count;
+  for (const TensorView& tensor : in_.tensors) total_ += tensor.count;
   pieces_ =
       pieces_of(total_, Encoding::kFloat32, static_cast<uint32_t>(per_piece_ * sizeof(float)));
   ++number_;
@@ -114,7 +135,7 @@ void MeanExchange::post_pieces() {
     if (mailbox_.claim(&post) != Code::kOk) return;
     const uint64_t count = piece_values(posted_);
     const auto bytes = static_cast<uint32_t>(kernels::encoded_bytes(Encoding::kFloat32, count));
-    read(post_at_, count, post.values);
+    read(post_at_, count, reinterpret_cast<float*>(post.values));
     mailbox_.commit(post,
                     {.kind = DeltaKind::kMean,
                      .piece = posted_,
@@ -154,7 +175,7 @@ Code MeanExchange::gather_piece() {
     weights_[member] = usable(delta.meta.weight);
   }
   // Read again instead of kept: the piece of `in` is only overwritten below, after the average.
-  read(own_at_, piece_values(done_), reinterpret_cast<std::byte*>(own_.data()));
+  read(own_at_, piece_values(done_), own_.data());
   values_[mailbox_.self()] = reinterpret_cast<const std::byte*>(own_.data());
   weights_[mailbox_.self()] = weight_;
   return Code::kOk;
@@ -188,29 +209,26 @@ uint64_t MeanExchange::piece_values(uint32_t piece) const {
   return std::min<uint64_t>(per_piece_, total_ - piece * per_piece_);
 }
 
-void MeanExchange::read(Cursor& cursor, uint64_t count, std::byte* out) const {
+// From and to fp32, encoding and decoding are the copies that every backend has.
+void MeanExchange::read(Cursor& cursor, uint64_t count, float* out) const {
   while (count > 0) {
-    const TensorView& tensor = in_[cursor.tensor];
-    const uint64_t some = std::min(count, tensor.count - cursor.offset);
-    // Encoding to fp32 is the copy that every backend has.
-    kernels_.quantise(tensor.floats() + cursor.offset, some, {}, 0, out, on_);
-    out += some * sizeof(float);
+    const uint64_t some = std::min(count, in_.tensors[cursor.tensor].count - cursor.offset);
+    if (some != 0) kernels_.dequantise(in_.at(cursor), some, in_.storage, out, on_);
+    out += some;
     count -= some;
-    cursor.offset += some;
-    if (cursor.offset == tensor.count) cursor = {.tensor = cursor.tensor + 1, .offset = 0};
+    in_.advance(cursor, some);
   }
 }
 
 void MeanExchange::write(Cursor& cursor, uint64_t count, const float* values) const {
   while (count > 0) {
-    const TensorView& tensor = out_[cursor.tensor];
-    const uint64_t some = std::min(count, tensor.count - cursor.offset);
-    kernels_.dequantise(reinterpret_cast<const std::byte*>(values), some, Encoding::kFloat32,
-                        tensor.floats() + cursor.offset, on_);
+    const uint64_t some = std::min(count, out_.tensors[cursor.tensor].count - cursor.offset);
+    if (some != 0) {
+      kernels_.quantise(values, some, {.encoding = out_.storage}, 0, out_.at(cursor), on_);
+    }
     values += some;
     count -= some;
-    cursor.offset += some;
-    if (cursor.offset == tensor.count) cursor = {.tensor = cursor.tensor + 1, .offset = 0};
+    out_.advance(cursor, some);
   }
 }
 

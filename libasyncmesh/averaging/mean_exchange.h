@@ -6,11 +6,12 @@
 // are bitwise equal; one contributor alone is copied. Means are numbered; every begin takes a
 // number, so a mean that failed on one member does not shift the next one.
 //
+// Values travel and are averaged as fp32, whatever the tables are stored in.
+//
 // Owned by one averager; allocates only for a table with more tensors than any before it.
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "averaging/delta_queues.h"
@@ -26,8 +27,8 @@ class MeanExchange {
   enum class Purpose : uint64_t { kMean = 0, kFinish = 1 };
 
   struct Request {
-    std::span<const kernels::TensorView> in;
-    std::span<const kernels::TensorView> out;  // in itself, or no memory of it
+    kernels::ParameterTable in;
+    kernels::ParameterTable out;  // in itself, or no memory of it
     float weight = 1.0F;
     Purpose purpose = Purpose::kMean;
   };
@@ -57,6 +58,17 @@ class MeanExchange {
     uint64_t offset = 0;
   };
 
+  // A table of the mean in progress.
+  struct Table {
+    std::vector<kernels::TensorView> tensors;
+    kernels::Encoding storage = kernels::Encoding::kFloat32;
+
+    void take(const kernels::ParameterTable& table);
+    bool is(const kernels::ParameterTable& table) const;
+    std::byte* at(const Cursor& cursor) const;
+    void advance(Cursor& cursor, uint64_t count) const;
+  };
+
   Code finish(Code code);
   void discard_old();
   void post_pieces();
@@ -64,7 +76,7 @@ class MeanExchange {
   Code check(uint32_t member, const DeltaMeta& meta, uint32_t bytes);
   Code average_piece();
   uint64_t piece_values(uint32_t piece) const;
-  void read(Cursor& cursor, uint64_t count, std::byte* out) const;
+  void read(Cursor& cursor, uint64_t count, float* out) const;
   void write(Cursor& cursor, uint64_t count, const float* values) const;
 
   Mailbox& mailbox_;
@@ -79,8 +91,8 @@ class MeanExchange {
   std::vector<float> own_;
   std::vector<float> mean_;
 
-  std::vector<kernels::TensorView> in_;
-  std::vector<kernels::TensorView> out_;
+  Table in_;
+  Table out_;
   Purpose purpose_ = Purpose::kMean;
   float weight_ = 0;
   uint64_t number_ = 0;  // of the mean in progress, from 1

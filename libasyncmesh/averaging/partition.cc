@@ -17,12 +17,15 @@ uint32_t parts_of(double fraction, uint64_t blocks) {
 }
 
 Result<Partition> Partition::create(const AveragerConfig& config,
-                                    std::span<const kernels::TensorView> tensors) {
+                                    const kernels::ParameterTable& table) {
   if (!(config.fraction > 0.0 && config.fraction <= 1.0)) {
     return Status(Code::kInvalidArgument,
                   fmt::format("fraction {} is not in (0, 1]", config.fraction));
   }
   if (config.granularity == 0) return Status(Code::kInvalidArgument, "granularity is 0");
+  if (!kernels::storable(table.storage)) {
+    return Status(Code::kInvalidArgument, "no table is stored in a scaled encoding");
+  }
 
   Partition partition;
   partition.granularity_ = config.granularity;
@@ -30,7 +33,8 @@ Result<Partition> Partition::create(const AveragerConfig& config,
   partition.redraw_ = partition.random_ ? Redraw::kEveryCycle : config.redraw;
   partition.seed_ = config.seed;
   partition.group_key_ = config.group_key;
-  partition.tensors_.assign(tensors.begin(), tensors.end());
+  partition.tensors_.assign(table.tensors, table.tensors + table.size);
+  partition.storage_ = table.storage;
   const uint64_t granularity = config.granularity;
   for (kernels::TensorView& tensor : partition.tensors_) {
     if (tensor.data == nullptr && tensor.count > 0) {
@@ -103,7 +107,11 @@ void Partition::part_of_elements(uint64_t cycle, uint32_t* parts_out) const {
   }
 }
 
-Status Partition::rebind(std::span<const kernels::TensorView> tensors) {
+Status Partition::rebind(const kernels::ParameterTable& table) {
+  const std::span tensors(table.tensors, table.size);
+  if (table.storage != storage_) {
+    return Status(Code::kInvalidArgument, "the tensors are stored otherwise than the table's");
+  }
   if (tensors.size() != tensors_.size()) {
     return Status(Code::kInvalidArgument,
                   fmt::format("{} tensors, the table has {}", tensors.size(), tensors_.size()));

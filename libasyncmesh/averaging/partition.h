@@ -32,16 +32,18 @@ uint32_t parts_of(double fraction, uint64_t blocks);
 class Partition {
  public:
   // `first_block` of the tensors is ignored and set here. InvalidArgument: no element, a null
-  // tensor, a fraction outside (0, 1], granularity 0, too many blocks.
+  // tensor, a storage that no table has, a fraction outside (0, 1], granularity 0, too many blocks.
   static Result<Partition> create(const AveragerConfig& config,
-                                  std::span<const kernels::TensorView> tensors);
+                                  const kernels::ParameterTable& table);
 
   uint32_t parts() const { return parts_; }        // N; 1 when random
   uint64_t blocks() const { return blocks_; }      // in the table
   uint64_t elements() const { return elements_; }  // in the table
   std::span<const kernels::TensorView> tensors() const { return tensors_; }
   kernels::ParameterTable table() const {
-    return {.tensors = tensors_.data(), .size = static_cast<uint32_t>(tensors_.size())};
+    return {.tensors = tensors_.data(),
+            .size = static_cast<uint32_t>(tensors_.size()),
+            .storage = storage_};
   }
 
   kernels::Subset subset(uint64_t round) const;
@@ -53,8 +55,8 @@ class Partition {
   static constexpr uint32_t kNoPart = UINT32_MAX;
   void part_of_elements(uint64_t cycle, uint32_t* parts_out) const;
 
-  // Follows tensors that moved. InvalidArgument unless number and counts are the same.
-  Status rebind(std::span<const kernels::TensorView> tensors);
+  // Follows tensors that moved. InvalidArgument unless number, counts and storage are the same.
+  Status rebind(const kernels::ParameterTable& table);
 
  private:
   struct Tail {
@@ -64,6 +66,7 @@ class Partition {
   uint64_t key_of(uint64_t cycle) const;
 
   std::vector<kernels::TensorView> tensors_;
+  kernels::Encoding storage_ = kernels::Encoding::kFloat32;
   std::vector<Tail> tails_;
   uint64_t blocks_ = 0;
   uint64_t elements_ = 0;

@@ -36,7 +36,7 @@ asyncmesh_status_t asyncmesh_optimiser_create(
     ASYNCMESH_RETURN_IF_ERROR(usable(gradients, "gradients"));
     if (optimiser_out == nullptr) return invalid("optimiser_out is null");
     NadamwConfig mine;
-    ASYNCMESH_RETURN_IF_ERROR(::read_config(config, weights->object->views().size(), &mine));
+    ASYNCMESH_RETURN_IF_ERROR(::read_config(config, weights->object->tensors(), &mine));
     auto optimiser = core::OptimiserObject::create(weights->object, gradients->object, mine);
     if (!optimiser.ok()) return optimiser.status();
     *optimiser_out = new asyncmesh_optimiser{std::move(optimiser.value())};

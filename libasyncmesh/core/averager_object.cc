@@ -63,7 +63,7 @@ AveragerObject::AveragerObject(std::shared_ptr<MeshSession> session, std::shared
 Result<std::unique_ptr<AveragerObject>> AveragerObject::create(
     const std::shared_ptr<MeshSession>& session, const std::shared_ptr<Region>& region,
     const AveragerRequest& request) {
-  ASYNCMESH_RETURN_IF_ERROR(region->need_float32("region"));
+  ASYNCMESH_RETURN_IF_ERROR(region->need_table("region"));
   std::unique_ptr<AveragerObject> object(new AveragerObject(session, region));
   ASYNCMESH_RETURN_IF_ERROR(object->build(request.config));
   const AveragerHello mine = object->hello(request.config);
@@ -86,7 +86,7 @@ AveragerObject::~AveragerObject() {
 }
 
 Status AveragerObject::build(const AveragerConfig& config) {
-  const auto geometry = averager_geometry(config, region_->views());
+  const auto geometry = averager_geometry(config, region_->table());
   if (!geometry.ok()) return geometry.status();
   rounds_ = std::make_unique<Box>(mailbox_config(*session_, members_, geometry.value().rounds),
                                   context());
@@ -94,7 +94,7 @@ Status AveragerObject::build(const AveragerConfig& config) {
       std::make_unique<Box>(mailbox_config(*session_, members_, geometry.value().means), context());
   const AveragerParts parts{rounds_->mailbox,  means_->mailbox, kernels::cpu(),
                             context().clock(), waiter_,         context().execution()};
-  auto averager = Averager::create(config, region_->views(), parts);
+  auto averager = Averager::create(config, region_->table(), parts);
   if (!averager.ok()) return averager.status();
   averager_ = std::move(averager.value());
   generation_ = region_->generation();
@@ -118,7 +118,8 @@ AveragerHello AveragerObject::hello(const AveragerConfig& config) const {
       fmt::format("wire={}", name_of(config.encoding)),
       fmt::format("rounding={}", static_cast<int>(config.rounding)),
       fmt::format("seed={}", config.seed),
-      fmt::format("number of tensors={}", region_->identities().size()),
+      fmt::format("dtype={}", name_of(region_->table().storage)),
+      fmt::format("number of tensors={}", region_->tensors()),
       fmt::format("number of elements={}", region_->elements()),
   };
   for (size_t i = 0; i < std::min(region_->identities().size(), kNamedTensors); ++i) {
@@ -173,7 +174,7 @@ Status AveragerObject::attach(uint64_t group) {
 
 Status AveragerObject::follow() {
   if (region_->generation() == generation_) return {};
-  ASYNCMESH_RETURN_IF_ERROR(averager_->rebind(region_->views()));
+  ASYNCMESH_RETURN_IF_ERROR(averager_->rebind(region_->table()));
   generation_ = region_->generation();
   return {};
 }
@@ -192,7 +193,7 @@ Status AveragerObject::call(CallArgs args, const Region* mirror, CallResult* res
   ASYNCMESH_RETURN_IF_ERROR(follow());
   kernels::ParameterTable copy;
   if (mirror != nullptr) {
-    ASYNCMESH_RETURN_IF_ERROR(region_->need_layout(*mirror, "mirror"));
+    ASYNCMESH_RETURN_IF_ERROR(region_->need_mirror(*mirror, "mirror"));
     copy = mirror->table();
     args.mirror = &copy;
   }
@@ -202,9 +203,9 @@ Status AveragerObject::call(CallArgs args, const Region* mirror, CallResult* res
 }
 
 Status AveragerObject::mean(const Region& in, const Region& out, const MeanArgs& args) {
-  ASYNCMESH_RETURN_IF_ERROR(in.need_float32("in"));
-  ASYNCMESH_RETURN_IF_ERROR(in.need_layout(out, "out"));
-  Status status = averager_->mean(in.views(), out.views(), args);
+  ASYNCMESH_RETURN_IF_ERROR(in.need_table("in"));
+  ASYNCMESH_RETURN_IF_ERROR(in.need_mirror(out, "out"));
+  Status status = averager_->mean(in.table(), out.table(), args);
   publish();
   return explain(std::move(status));
 }

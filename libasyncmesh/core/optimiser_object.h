@@ -16,7 +16,6 @@ class OptimiserObject {
                                                          const NadamwConfig& config);
 
   Context& context() const { return weights_->context(); }
-  size_t tensor_count() const { return weights_->views().size(); }
   Status step(NadamwStep step, const Region* mirror, double* norm_out);
   uint64_t state_bytes() const { return nadamw_->state_bytes(); }
   Status save(std::span<std::byte> buffer) const { return nadamw_->save(buffer); }

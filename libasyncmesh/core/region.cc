@@ -5,6 +5,14 @@
 #include <algorithm>
 
 namespace asyncmesh::core {
+
+static_assert(static_cast<int>(DataType::kFloat32) ==
+              static_cast<int>(kernels::Encoding::kFloat32));
+static_assert(static_cast<int>(DataType::kBfloat16) ==
+              static_cast<int>(kernels::Encoding::kBfloat16));
+static_assert(static_cast<int>(DataType::kFloat16) ==
+              static_cast<int>(kernels::Encoding::kFloat16));
+
 namespace {
 
 uint64_t element_bytes(uint32_t dtype) {
@@ -117,10 +125,14 @@ Status Region::rebind(std::span<const Tensor> tensors) {
   return {};
 }
 
-Status Region::need_float32(const std::string& role) const {
+Status Region::need_table(const std::string& role) const {
   for (size_t i = 0; i < identities_.size(); ++i) {
-    if (identities_[i].dtype != static_cast<uint32_t>(DataType::kFloat32))
-      return Status(Code::kInvalidArgument, fmt::format("{}: tensor {} is not FLOAT32", role, i));
+    if (identities_[i].dtype > static_cast<uint32_t>(DataType::kFloat16))
+      return Status(Code::kInvalidArgument,
+                    fmt::format("{}: tensor {} is none of FLOAT32, BFLOAT16 and FLOAT16", role, i));
+    if (identities_[i].dtype != identities_[0].dtype)
+      return Status(Code::kInvalidArgument,
+                    fmt::format("{}: tensors 0 and {} have different dtypes", role, i));
   }
   return {};
 }
@@ -132,11 +144,16 @@ Status Region::need_layout(const Region& other, const std::string& role) const {
                               identities_.size()));
   for (size_t i = 0; i < identities_.size(); ++i) {
     if (other.identities_[i].count != identities_[i].count ||
-        other.identities_[i].dtype != identities_[i].dtype)
+        other.identities_[i].id != identities_[i].id)
       return Status(Code::kInvalidArgument,
-                    fmt::format("{}: tensor {} has another count or dtype", role, i));
+                    fmt::format("{}: tensor {} has another count or id", role, i));
   }
   return {};
+}
+
+Status Region::need_mirror(const Region& other, const std::string& role) const {
+  ASYNCMESH_RETURN_IF_ERROR(other.need_table(role));
+  return need_layout(other, role);
 }
 
 }  // namespace asyncmesh::core

@@ -44,17 +44,20 @@ class Region {
   Context& context() const { return *context_; }
   uint64_t generation() const { return generation_; }
   uint64_t elements() const { return elements_; }
-  // What averager and optimiser work on. `first_block` is not set.
-  std::span<const kernels::TensorView> views() const { return views_; }
-  // The same as one table, of the dtype that all tensors have; only after need_float32.
+  size_t tensors() const { return views_.size(); }
+  // What averager and optimiser work on; only after need_table. `first_block` is not set.
   kernels::ParameterTable table() const {
-    return {.tensors = views_.data(), .size = static_cast<uint32_t>(views_.size())};
+    return {.tensors = views_.data(),
+            .size = static_cast<uint32_t>(views_.size()),
+            .storage = static_cast<kernels::Encoding>(identities_[0].dtype)};
   }
   std::span<const TensorIdentity> identities() const { return identities_; }
-  // Ok, or why this is no table of fp32 master weights; `role` names it in the text.
-  Status need_float32(const std::string& role) const;
-  // Ok, or why `other` has not the same tensors in the same order; `role` names it.
+  // Ok, or why this is no table, all of FLOAT32, BFLOAT16 or FLOAT16; `role` names it in the text.
+  Status need_table(const std::string& role) const;
+  // Ok, or why `other` has not the same tensors in the same order, of whatever dtype.
   Status need_layout(const Region& other, const std::string& role) const;
+  // Ok, or why `other` is no table of the same layout: what can mirror this one.
+  Status need_mirror(const Region& other, const std::string& role) const;
 
  private:
   Region(std::shared_ptr<Context> context, std::span<const Tensor> tensors);

@@ -8,11 +8,18 @@
 namespace asyncmesh {
 namespace {
 
+using kernels::ParameterTable;
 using kernels::TensorView;
 
 Status invalid(std::string text) { return {Code::kInvalidArgument, std::move(text)}; }
 
-Status check_tables(std::span<const TensorView> weights, std::span<const TensorView> gradients) {
+Status check_tables(const ParameterTable& table, const ParameterTable& like) {
+  const std::span weights(table.tensors, table.size);
+  const std::span gradients(like.tensors, like.size);
+  if (!kernels::storable(table.storage)) return invalid("no table is stored in a scaled encoding");
+  if (table.storage != like.storage) {
+    return invalid("weights and gradients are stored in different formats");
+  }
   if (weights.size() != gradients.size()) {
     return invalid(
         fmt::format("{} weight tensors, {} gradients", weights.size(), gradients.size()));
@@ -54,9 +61,9 @@ Status check_config(const NadamwConfig& config, size_t tensors) {
   return {};
 }
 
-uint64_t elements_of(std::span<const TensorView> tensors) {
+uint64_t elements_of(const ParameterTable& table) {
   uint64_t elements = 0;
-  for (const TensorView& tensor : tensors) elements += tensor.count;
+  for (uint32_t i = 0; i < table.size; ++i) elements += table.tensors[i].count;
   return elements;
 }
 
@@ -80,21 +87,22 @@ LookAhead look_ahead_for_steps(uint64_t steps) noexcept {
 }
 
 Result<std::unique_ptr<Nadamw>> Nadamw::create(const NadamwConfig& config,
-                                               std::span<const TensorView> weights,
-                                               std::span<const TensorView> gradients,
+                                               const ParameterTable& weights,
+                                               const ParameterTable& gradients,
                                                const kernels::Table& kernels,
                                                const kernels::Execution& on) {
   if (Status status = check_tables(weights, gradients); !status.ok()) return status;
-  if (Status status = check_config(config, weights.size()); !status.ok()) return status;
+  if (Status status = check_config(config, weights.size); !status.ok()) return status;
   return std::unique_ptr<Nadamw>(new Nadamw(config, weights, gradients, kernels, on));
 }
 
-Nadamw::Nadamw(const NadamwConfig& config, std::span<const TensorView> weights,
-               std::span<const TensorView> gradients, const kernels::Table& kernels,
+Nadamw::Nadamw(const NadamwConfig& config, const ParameterTable& weights,
+               const ParameterTable& gradients, const kernels::Table& kernels,
                const kernels::Execution& on)
     : config_(config),
-      weights_(weights.begin(), weights.end()),
-      gradients_(gradients.begin(), gradients.end()),
+      weights_(weights.tensors, weights.tensors + weights.size),
+      gradients_(gradients.tensors, gradients.tensors + gradients.size),
+      storage_(weights.storage),
       kernels_(kernels),
       on_(on),
       m_(elements_of(weights), 0.0F),
@@ -103,6 +111,12 @@ Nadamw::Nadamw(const NadamwConfig& config, std::span<const TensorView> weights,
 double Nadamw::gradient_norm() const {
   double sum = 0.0;
   double sums[kernels::kSumSlots];
+  if (!kernels::lossless(storage_)) {
+    const ParameterTable table{gradients_.data(), static_cast<uint32_t>(gradients_.size()),
+                               storage_};
+    kernels_.compare(table, table, sums, on_);
+    return std::sqrt(sums[2]);  // Comparison::first
+  }
   for (const TensorView& gradient : gradients_) {
     if (gradient.count == 0) continue;
     kernels_.sum_of_squares(gradient.floats(), gradient.count, sums, on_);
@@ -139,6 +153,7 @@ Status Nadamw::step(const NadamwStep& step, double* norm_out) {
     args.momentum_factor *= lr_scale;
     kernels::NadamwArrays arrays{.w = weights_[i].data,
                                  .gradient = gradients_[i].data,
+                                 .storage = storage_,
                                  .m = m_.data() + offset,
                                  .v = v_.data() + offset};
     if (step.mirror != nullptr) {
@@ -176,15 +191,23 @@ kernels::NadamwArgs Nadamw::factors(const NadamwStep& step, double scale) {
 
 void Nadamw::refresh(const kernels::ParameterTable* mirror) const {
   if (mirror == nullptr) return;
+  constexpr uint32_t kBlock = 4096;
   for (size_t i = 0; i < weights_.size(); ++i) {
     if (weights_[i].count == 0) continue;
-    kernels_.quantise(weights_[i].floats(), weights_[i].count, {.encoding = mirror->storage}, 0,
-                      static_cast<std::byte*>(mirror->tensors[i].data), on_);
+    // All blocks, in their order: weights as they are stored, into a table of another storage.
+    const TensorView copy{.data = mirror->tensors[i].data, .count = weights_[i].count};
+    const kernels::Subset all{.blocks = (copy.count + kBlock - 1) / kBlock, .granularity = kBlock};
+    kernels_.partition_unpack({.tensors = &copy, .size = 1, .storage = mirror->storage}, all,
+                              storage_, static_cast<const std::byte*>(weights_[i].data), on_);
   }
 }
 
-Status Nadamw::rebind(std::span<const TensorView> weights, std::span<const TensorView> gradients) {
-  ASYNCMESH_RETURN_IF_ERROR(check_tables(weights, gradients));
+Status Nadamw::rebind(const ParameterTable& table, const ParameterTable& like) {
+  ASYNCMESH_RETURN_IF_ERROR(check_tables(table, like));
+  if (table.storage != storage_)
+    return invalid("the tensors are stored otherwise than at creation");
+  const std::span weights(table.tensors, table.size);
+  const std::span gradients(like.tensors, like.size);
   const auto same_count = [](const TensorView& a, const TensorView& b) {
     return a.count == b.count;
   };

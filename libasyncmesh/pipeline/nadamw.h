@@ -17,6 +17,9 @@
 // mu rises from beta1 / 2 to beta1, the rest halving every 17 / psi steps: settings belong to a
 // length of training. See `look_ahead_for_steps`.
 //
+// Tables: fp32 master weights, or bf16 or fp16 ones without masters, and gradients stored likewise.
+// Moments and arithmetic are fp32; the new weight is rounded to the table's storage, to nearest.
+//
 // Ownership: weights and gradients stay the caller's and alive; moments are owned here, in host
 // memory. One caller at a time. `step` allocates nothing.
 #pragma once
@@ -59,16 +62,17 @@ struct NadamwStep {
   double clip_norm = 0.0;       // > 0: the scaled gradient's norm is brought down to it
   bool skip = false;            // nothing changes, not even t; a mirror is still refreshed
   bool want_norm = false;       // compute it without clipping too
-  const kernels::ParameterTable* mirror = nullptr;  // the weights' shapes; receives the new weights
+  // The weights' shapes, a storage of its own: receives the new weights.
+  const kernels::ParameterTable* mirror = nullptr;
 };
 
 class Nadamw {
  public:
-  // `gradients` has the layout of `weights`. InvalidArgument: tables that differ or are null,
-  // settings out of range, lists of another length than the table.
+  // `gradients` has the layout and the storage of `weights`. InvalidArgument: tables that differ or
+  // are null, settings out of range, lists of another length than the table.
   static Result<std::unique_ptr<Nadamw>> create(const NadamwConfig& config,
-                                                std::span<const kernels::TensorView> weights,
-                                                std::span<const kernels::TensorView> gradients,
+                                                const kernels::ParameterTable& weights,
+                                                const kernels::ParameterTable& gradients,
                                                 const kernels::Table& kernels,
                                                 const kernels::Execution& on = {});
 
@@ -82,9 +86,8 @@ class Nadamw {
 
   uint64_t steps() const { return steps_; }
   const NadamwConfig& config() const { return config_; }
-  // Tables that moved; counts must be the same.
-  Status rebind(std::span<const kernels::TensorView> weights,
-                std::span<const kernels::TensorView> gradients);
+  // Weights and gradients that moved; counts and storage must be the same.
+  Status rebind(const kernels::ParameterTable& table, const kernels::ParameterTable& like);
 
   // t, product and moments, exactly. TooLarge: `buffer` is smaller than state_bytes(). Mismatch:
   // another table, or bytes that no optimiser wrote; nothing changed.
@@ -93,8 +96,8 @@ class Nadamw {
   Status load(std::span<const std::byte> bytes);
 
  private:
-  Nadamw(const NadamwConfig& config, std::span<const kernels::TensorView> weights,
-         std::span<const kernels::TensorView> gradients, const kernels::Table& kernels,
+  Nadamw(const NadamwConfig& config, const kernels::ParameterTable& weights,
+         const kernels::ParameterTable& gradients, const kernels::Table& kernels,
          const kernels::Execution& on);
 
   kernels::NadamwArgs factors(const NadamwStep& step, double scale);
@@ -103,6 +106,7 @@ class Nadamw {
   NadamwConfig config_;
   std::vector<kernels::TensorView> weights_;
   std::vector<kernels::TensorView> gradients_;
+  kernels::Encoding storage_;
   const kernels::Table& kernels_;
   const kernels::Execution on_;
   std::vector<float> m_;  // over the table, in element order

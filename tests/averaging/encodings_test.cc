@@ -122,7 +122,7 @@ TEST_P(Encodings, PiecesOfTheGeometryAreWholeGroups) {
   const Form& form = GetParam();
   for (const uint64_t count : {1U, 1023U, 1024U, 1025U, 245'760U, 245'761U, 400'000U, 5'000'000U}) {
     std::vector<float> values(count);
-    const std::vector<kernels::TensorView> table{{.data = values.data(), .count = count}};
+    const Tensors table{{{.data = values.data(), .count = count}}};
     const AveragerGeometry geometry =
         averager_geometry(lossy(form, Rule::kAverage, 1.0, 0), table).value();
     const uint32_t payload = geometry.rounds.payload_bytes;

@@ -10,7 +10,6 @@ namespace asyncmesh::test {
 namespace {
 
 using kernels::Rule;
-using kernels::TensorView;
 
 TEST(Mean, IsBitwiseEqualEverywhereAndInPlaceIfAsked) {
   Replicas replicas(3, opportunistic(0.5, 1), {100, 0, 9}, {.payload_bytes = 64});
@@ -83,7 +82,7 @@ TEST(Mean, TakesAnyTableThatAllMembersShare) {
   Replicas replicas(2, opportunistic(0.5, 1), {8});
   std::vector<float> losses{1.0F, 2.0F};
   expect_all(replicas.run_all([&](uint32_t r) {
-    const std::vector<TensorView> one{{.data = &losses[r], .count = 1}};
+    const Tensors one{{{.data = &losses[r], .count = 1}}};
     return replicas.averager(r).mean(one, one, {});
   }),
              Code::kOk);
@@ -94,7 +93,7 @@ TEST(Mean, MembersWithDifferentTablesRefuseEachOther) {
   Replicas replicas(2, opportunistic(0.5, 1), {8});
   std::vector<float> values(8);
   expect_all(replicas.run_all([&](uint32_t r) {
-    const std::vector<TensorView> table{{.data = values.data() + 4 * r, .count = 3 + r}};
+    const Tensors table{{{.data = values.data() + 4 * r, .count = 3 + r}}};
     return replicas.averager(r).mean(table, table, {});
   }),
              Code::kMismatch);
@@ -155,13 +154,15 @@ TEST(Mean, DoesNotDisturbOpenRounds) {
 TEST(Mean, RefusesTablesThatDiffer) {
   Replicas replicas(2, opportunistic(0.5, 1), {4});
   std::vector<float> values(8);
-  const std::vector<TensorView> three{{.data = values.data(), .count = 3}};
-  const std::vector<TensorView> four{{.data = values.data(), .count = 4}};
-  const std::vector<TensorView> null{{.data = nullptr, .count = 4}};
+  const Tensors three{{{.data = values.data(), .count = 3}}};
+  const Tensors four{{{.data = values.data(), .count = 4}}};
+  const Tensors null{{{.data = nullptr, .count = 4}}};
+  const Tensors scaled{four.views, kernels::Encoding::kInt8};
   Averager& averager = replicas.averager(0);
   EXPECT_EQ(averager.mean(three, four, {}).code(), Code::kInvalidArgument);
   EXPECT_EQ(averager.mean(four, null, {}).code(), Code::kInvalidArgument);
   EXPECT_EQ(averager.mean(four, {}, {}).code(), Code::kInvalidArgument);
+  EXPECT_EQ(averager.mean(four, scaled, {}).code(), Code::kInvalidArgument);
   EXPECT_EQ(averager.mean(four, four, {.weight = -1.0F}).code(), Code::kInvalidArgument);
 }
 

@@ -247,9 +247,8 @@ TEST(Opportunistic, TwoOfThreeNotFiniteWriteNothing) {
 TEST(Opportunistic, TheMirrorFollowsWhatIsWritten) {
   Replicas replicas(2, opportunistic(Rule::kAverage, 0.5, 1), {4, 3});
   std::vector<float> copy(7, -1.0F);
-  const std::vector<kernels::TensorView> views = replicas.table(copy);
-  const kernels::ParameterTable mirror{.tensors = views.data(),
-                                       .size = static_cast<uint32_t>(views.size())};
+  const Tensors views = replicas.table(copy);
+  const kernels::ParameterTable mirror = views;
   for (uint32_t r = 0; r < 2; ++r) replicas.weights(r).assign(7, 2.0F * static_cast<float>(r));
   replicas.call(0, {});
   replicas.call(1, {});

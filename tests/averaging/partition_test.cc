@@ -7,27 +7,25 @@
 
 #include "averaging/geometry.h"
 #include "base/random.h"
+#include "support/tensors.h"
 
 namespace asyncmesh {
 namespace {
 
 using kernels::TensorView;
 
+using test::Tensors;
+
 struct Table {
   explicit Table(const std::vector<uint64_t>& counts)
-      : data(std::accumulate(counts.begin(), counts.end(), uint64_t{0})) {
-    uint64_t offset = 0;
-    for (const uint64_t count : counts) {
-      views.push_back({.data = data.data() + offset, .count = count});
-      offset += count;
-    }
-  }
+      : data(std::accumulate(counts.begin(), counts.end(), uint64_t{0})),
+        tensors(test::tensors_in(data.data(), counts)) {}
   std::vector<float> data;
-  std::vector<TensorView> views;
+  Tensors tensors;
 };
 
 Partition make(const AveragerConfig& config, const Table& table) {
-  Result<Partition> partition = Partition::create(config, table.views);
+  Result<Partition> partition = Partition::create(config, table.tensors);
   EXPECT_TRUE(partition.ok()) << partition.status().text();
   return partition.value();
 }
@@ -206,14 +204,14 @@ TEST(Partition, RandomRoundsHaveRoomForTheLargestSubset) {
 TEST(Partition, RefusesWhatIsNoTable) {
   const Table table({10});
   const auto code = [](const AveragerConfig& config, const std::vector<TensorView>& tensors) {
-    return Partition::create(config, tensors).code();
+    return Partition::create(config, Tensors{tensors}).code();
   };
-  EXPECT_EQ(code(config_of(0.0, 1), table.views), Code::kInvalidArgument);
-  EXPECT_EQ(code(config_of(1.1, 1), table.views), Code::kInvalidArgument);
-  EXPECT_EQ(code(config_of(0.5, 0), table.views), Code::kInvalidArgument);
+  EXPECT_EQ(code(config_of(0.0, 1), table.tensors.views), Code::kInvalidArgument);
+  EXPECT_EQ(code(config_of(1.1, 1), table.tensors.views), Code::kInvalidArgument);
+  EXPECT_EQ(code(config_of(0.5, 0), table.tensors.views), Code::kInvalidArgument);
   EXPECT_EQ(code(config_of(0.5, 1), {}), Code::kInvalidArgument);
   EXPECT_EQ(code(config_of(0.5, 1), {{.data = nullptr, .count = 3}}), Code::kInvalidArgument);
-  EXPECT_EQ(code(config_of(0.5, 1), {{.data = table.views[0].data, .count = 1ULL << 41}}),
+  EXPECT_EQ(code(config_of(0.5, 1), {{.data = table.tensors.views[0].data, .count = 1ULL << 41}}),
             Code::kInvalidArgument);
 }
 
@@ -222,18 +220,20 @@ TEST(Partition, RebindsToTensorsOfTheSameCountsOnly) {
   Table moved({10, 20});
   Table other({20, 10});
   Partition partition = make(config_of(0.5, 4), table);
-  EXPECT_TRUE(partition.rebind(moved.views).ok());
-  EXPECT_EQ(partition.tensors()[1].data, moved.views[1].data);
+  EXPECT_TRUE(partition.rebind(moved.tensors).ok());
+  EXPECT_EQ(partition.tensors()[1].data, moved.tensors.views[1].data);
   EXPECT_EQ(partition.tensors()[1].first_block, 3U);
-  EXPECT_EQ(partition.rebind(other.views).code(), Code::kInvalidArgument);
-  EXPECT_EQ(partition.tensors()[1].data, moved.views[1].data);
+  EXPECT_EQ(partition.rebind(other.tensors).code(), Code::kInvalidArgument);
+  const Tensors halves{moved.tensors.views, kernels::Encoding::kFloat16};
+  EXPECT_EQ(partition.rebind(halves).code(), Code::kInvalidArgument);
+  EXPECT_EQ(partition.tensors()[1].data, moved.tensors.views[1].data);
 }
 
 TEST(Geometry, CutsARoundIntoPiecesOfAtMost256KiB) {
   const Table table({4'000'000});
   AveragerConfig config = config_of(0.05, 64);
   config.window = 10;
-  const AveragerGeometry geometry = averager_geometry(config, table.views).value();
+  const AveragerGeometry geometry = averager_geometry(config, table.tensors).value();
   EXPECT_EQ(geometry.pieces, 4U);  // 200,000 values of 4 bytes
   EXPECT_EQ(geometry.rounds.payload_bytes, 200'000U);
   EXPECT_EQ(geometry.rounds.slots, 128U);  // 22 rounds
@@ -243,7 +243,7 @@ TEST(Geometry, CutsARoundIntoPiecesOfAtMost256KiB) {
 
 TEST(Geometry, IsNoLargerThanATinyTableNeeds) {
   const Table table({100});
-  const AveragerGeometry geometry = averager_geometry(config_of(0.5, 1), table.views).value();
+  const AveragerGeometry geometry = averager_geometry(config_of(0.5, 1), table.tensors).value();
   EXPECT_EQ(geometry.pieces, 1U);
   EXPECT_EQ(geometry.rounds.payload_bytes, 256U);
   EXPECT_EQ(geometry.rounds.slots, 32U);

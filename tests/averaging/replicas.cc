@@ -8,8 +8,6 @@
 
 namespace asyncmesh::test {
 
-using kernels::TensorView;
-
 Replicas::Replicas(uint32_t count, const AveragerConfig& config, std::vector<uint64_t> tensors,
                    const Options& options)
     : counts_(std::move(tensors)),
@@ -42,7 +40,11 @@ Replicas::Replicas(uint32_t count, const AveragerConfig& config, std::vector<uin
     member.waiter = std::make_unique<PumpWaiter>(rounds_mesh_, means_mesh_, clock_);
     rounds_mesh_.attach(i, member.rounds->port());
     means_mesh_.attach(i, member.means->port());
-    Result<std::unique_ptr<Averager>> averager = Averager::create(config, table(member.weights),
+    member.words.assign(elements_, 0);
+    const bool words = !kernels::lossless(options.storage);
+    void* const memory = words ? static_cast<void*>(member.words.data()) : member.weights.data();
+    const Tensors views = tensors_in(memory, counts_, options.storage);
+    Result<std::unique_ptr<Averager>> averager = Averager::create(config, views,
                                                                   {.rounds = *member.rounds,
                                                                    .means = *member.means,
                                                                    .kernels = kernels::cpu(),
@@ -64,16 +66,6 @@ Replicas::~Replicas() {
   EXPECT_EQ(rounds_mesh_.violations() + means_mesh_.violations(), 0U);
   rounds_mesh_.cut_all();
   means_mesh_.cut_all();
-}
-
-std::vector<TensorView> Replicas::table(std::vector<float>& flat) const {
-  std::vector<TensorView> views;
-  float* data = flat.data();
-  for (const uint64_t count : counts_) {
-    views.push_back({.data = data, .count = count});
-    data += count;
-  }
-  return views;
 }
 
 void Replicas::reset_links(uint32_t a, uint32_t b) {

@@ -17,6 +17,7 @@
 #include "averaging/averager.h"
 #include "averaging/geometry.h"
 #include "support/fake_mesh.h"
+#include "support/tensors.h"
 
 namespace asyncmesh::test {
 
@@ -44,6 +45,7 @@ class Replicas {
     uint32_t payload_bytes = 0;  // 0: as the geometry says; else smaller pieces
     bool quiet = false;          // creation may fail: see `status`
     kernels::Workers* workers = nullptr;
+    kernels::Encoding storage = kernels::Encoding::kFloat32;  // 16 bits: `words`, not `weights`
   };
 
   Replicas(uint32_t count, const AveragerConfig& config, std::vector<uint64_t> tensors,
@@ -56,7 +58,8 @@ class Replicas {
   uint64_t elements() const { return elements_; }
   Averager& averager(uint32_t replica) { return *members_[replica].averager; }
   std::vector<float>& weights(uint32_t replica) { return members_[replica].weights; }
-  std::vector<kernels::TensorView> table(std::vector<float>& flat) const;
+  std::vector<uint16_t>& words(uint32_t replica) { return members_[replica].words; }  // 16 bits
+  Tensors table(std::vector<float>& flat) const { return tensors_in(flat.data(), counts_); }
   Mailbox& rounds(uint32_t replica) { return *members_[replica].rounds; }
   Mailbox& means(uint32_t replica) { return *members_[replica].means; }
   FakeClock& clock() { return clock_; }
@@ -84,6 +87,7 @@ class Replicas {
     std::unique_ptr<PumpWaiter> waiter;
     std::unique_ptr<Averager> averager;
     std::vector<float> weights;
+    std::vector<uint16_t> words;
   };
 
   FakeClock clock_;

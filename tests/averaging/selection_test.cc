@@ -26,8 +26,7 @@ AveragerConfig random_config(double fraction) {
 struct RandomRounds {
   RandomRounds(uint64_t elements, double fraction)
       : data(elements),
-        partition(Partition::create(random_config(fraction),
-                                    std::vector<TensorView>{{data.data(), elements, 0}})
+        partition(Partition::create(random_config(fraction), Tensors{{{data.data(), elements, 0}}})
                       .value()) {}
   std::vector<uint32_t> parts(uint64_t round) const {
     std::vector<uint32_t> parts(data.size());

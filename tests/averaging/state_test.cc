@@ -41,8 +41,7 @@ TEST(Creation, RefusesSettingsOutOfRange) {
 TEST(Creation, RefusesTensorsThatOverlap) {
   Replicas replicas(1, opportunistic(0.5, 1), {4});
   std::vector<float>& w = replicas.weights(0);
-  const std::vector<TensorView> tied{{.data = w.data(), .count = 3},
-                                     {.data = w.data() + 2, .count = 2}};
+  const Tensors tied{{{.data = w.data(), .count = 3}, {.data = w.data() + 2, .count = 2}}};
   EXPECT_EQ(replicas.averager(0).rebind(tied).code(), Code::kInvalidArgument);
 }
 

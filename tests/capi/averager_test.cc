@@ -312,6 +312,80 @@ TEST(Averager, ALostMemberEndsTheCallAndIsNamed) {
   });
 }
 
+// ---- Storages ---------------------------------------------------------------------------------
+
+TEST(Averager, RefreshesAMirrorInBfloat16AndRefusesOtherTables) {
+  run_ranks({.replicas = 2}, [](Rank& rank) {
+    std::vector<float> weights(1000, 1.0F + 0.003F * static_cast<float>(rank.rank));
+    std::vector<uint16_t> copy(1000), shorter(999);
+    std::vector<int64_t> integers(1000);
+    asyncmesh_region_t* region = make_region(rank.context, {&weights});
+    asyncmesh_averager_config_t config = ASYNCMESH_AVERAGER_CONFIG_INIT;
+    config.mode = ASYNCMESH_MODE_DETERMINISTIC;
+    config.window = 0;
+    config.fraction = 1.0;
+    config.wire = ASYNCMESH_WIRE_INT8;
+    asyncmesh_averager_t* averager = make_averager(rank, region, config);
+    asyncmesh_averager_call_t call = ASYNCMESH_AVERAGER_CALL_INIT;
+    for (asyncmesh_region_t* wrong :
+         {make_bfloat16_region(rank.context, {&shorter}),
+          make_region_of<int64_t>(rank.context, {&integers}, ASYNCMESH_INT64)}) {
+      call.mirror = wrong;
+      EXPECT_EQ(asyncmesh_averager_call(averager, &call, nullptr), ASYNCMESH_INVALID_ARGUMENT);
+      EXPECT_EQ(std::string(asyncmesh_last_error()).rfind("mirror: ", 0), 0u);
+      asyncmesh_region_destroy(wrong);
+    }
+    call.mirror = make_bfloat16_region(rank.context, {&copy});
+    CHECK_OK(asyncmesh_averager_call(averager, &call, nullptr));
+    for (size_t i = 0; i < copy.size(); ++i) ASSERT_EQ(copy[i], to_bfloat16(weights[i]));
+    CHECK_OK(asyncmesh_averager_finish(averager, 20 * kSecond));
+    rank.leave();
+    asyncmesh_averager_destroy(averager);
+    asyncmesh_region_destroy(call.mirror);
+    asyncmesh_region_destroy(region);
+  });
+}
+
+TEST_P(Averagers, TablesWithoutMastersEndInOneModel) {
+  run_ranks(over(GetParam(), {.replicas = 2}), [](Rank& rank) {
+    const bool first = rank.rank == 0;
+    std::vector<uint16_t> large(5000, to_bfloat16(first ? 1.0F : 2.0F));
+    std::vector<uint16_t> small(7, to_bfloat16(first ? -1.0F : 0.0F));
+    asyncmesh_region_t* region = make_bfloat16_region(rank.context, {&large, &small});
+    asyncmesh_averager_config_t config = ASYNCMESH_AVERAGER_CONFIG_INIT;
+    config.mode = ASYNCMESH_MODE_DETERMINISTIC;
+    config.rule = ASYNCMESH_RULE_DELTA;
+    config.redraw = ASYNCMESH_REDRAW_NEVER;
+    config.window = 2;
+    config.fraction = 0.25;
+    config.wire = ASYNCMESH_WIRE_BFLOAT16;
+    asyncmesh_averager_t* averager = make_averager(rank, region, config);
+    for (int call = 0; call < 12; ++call)
+      CHECK_OK(asyncmesh_averager_call(averager, nullptr, nullptr));
+    for (const uint16_t word : large) ASSERT_EQ(word, to_bfloat16(1.5F));
+    for (const uint16_t word : small) ASSERT_EQ(word, to_bfloat16(-0.5F));
+    large.assign(5000, to_bfloat16(first ? 1.0F : 3.0F));
+    CHECK_OK(asyncmesh_averager_finish(averager, 20 * kSecond));
+    for (const uint16_t word : large) ASSERT_EQ(word, to_bfloat16(2.0F));
+    rank.leave();
+    asyncmesh_averager_destroy(averager);
+    asyncmesh_region_destroy(region);
+  });
+}
+
+TEST(Averager, ADifferentDtypeIsNamed) {
+  run_ranks({.replicas = 2}, [](Rank& rank) {
+    std::vector<uint16_t> words(1000);
+    asyncmesh_region_t* region = make_region_of<uint16_t>(
+        rank.context, {&words}, rank.rank == 0 ? ASYNCMESH_BFLOAT16 : ASYNCMESH_FLOAT16);
+    asyncmesh_averager_t* averager = nullptr;
+    EXPECT_EQ(asyncmesh_averager_create(rank.mesh, region, nullptr, &averager), ASYNCMESH_MISMATCH);
+    EXPECT_NE(std::string(asyncmesh_last_error()).find("dtype is "), std::string::npos)
+        << asyncmesh_last_error();
+    asyncmesh_region_destroy(region);
+  });
+}
+
 // ---- State, partition, moved tensors -----------------------------------------------------------
 
 TEST(Averager, StateSurvivesAndPartitionCovers) {

@@ -87,6 +87,52 @@ TEST_F(Optimiser, SkipsAndRefusesWithoutAChange) {
   asyncmesh_optimiser_destroy(optimiser);
 }
 
+TEST_F(Optimiser, RefreshesAMirrorInBfloat16) {
+  std::vector<float> weight(1000), gradient(1000);
+  std::vector<uint16_t> copy(1000);
+  for (size_t i = 0; i < weight.size(); ++i) weight[i] = 1.0F + 1e-3F * static_cast<float>(i);
+  gradient = weight;
+  asyncmesh_region_t* weights = make_region(context_, {&weight});
+  asyncmesh_region_t* gradients = make_region(context_, {&gradient});
+  asyncmesh_region_t* mirror = make_bfloat16_region(context_, {&copy});
+  asyncmesh_optimiser_t* optimiser = nullptr;
+  CHECK_OK(asyncmesh_optimiser_create(weights, gradients, nullptr, &optimiser));
+  asyncmesh_optimiser_step_t step = ASYNCMESH_OPTIMISER_STEP_INIT;
+  step.lr = 0.1;
+  step.mirror = mirror;
+  for (const uint32_t skip : {1u, 0u}) {
+    step.skip = skip;
+    CHECK_OK(asyncmesh_optimiser_step(optimiser, &step, nullptr));
+    for (size_t i = 0; i < copy.size(); ++i) ASSERT_EQ(copy[i], to_bfloat16(weight[i])) << i;
+  }
+  asyncmesh_optimiser_destroy(optimiser);
+  for (asyncmesh_region_t* region : {mirror, gradients, weights}) asyncmesh_region_destroy(region);
+}
+
+TEST_F(Optimiser, StepsATableWithoutMasters) {
+  std::vector<uint16_t> weight(500, to_bfloat16(1.0F)), gradient(500, to_bfloat16(0.5F));
+  std::vector<float> exact(500);
+  asyncmesh_region_t* weights = make_bfloat16_region(context_, {&weight});
+  asyncmesh_region_t* gradients = make_bfloat16_region(context_, {&gradient});
+  asyncmesh_region_t* mirror = make_region(context_, {&exact});
+  asyncmesh_optimiser_t* optimiser = nullptr;
+  EXPECT_EQ(asyncmesh_optimiser_create(weights, mirror, nullptr, &optimiser),
+            ASYNCMESH_INVALID_ARGUMENT);
+  CHECK_OK(asyncmesh_optimiser_create(weights, gradients, nullptr, &optimiser));
+  asyncmesh_optimiser_step_t step = ASYNCMESH_OPTIMISER_STEP_INIT;
+  step.lr = 0.1;
+  step.mirror = mirror;
+  double norm = 0;
+  CHECK_OK(asyncmesh_optimiser_step(optimiser, &step, &norm));
+  EXPECT_NEAR(norm, std::sqrt(500 * 0.25), 1e-9);
+  for (size_t i = 0; i < weight.size(); ++i) {
+    ASSERT_LT(exact[i], 0.95F);
+    ASSERT_EQ(weight[i], to_bfloat16(exact[i]));
+  }
+  asyncmesh_optimiser_destroy(optimiser);
+  for (asyncmesh_region_t* region : {mirror, gradients, weights}) asyncmesh_region_destroy(region);
+}
+
 TEST_F(Optimiser, RefusesTablesThatDiffer) {
   std::vector<float> two(2);
   std::vector<float> three(3);

@@ -132,13 +132,15 @@ inline void run_ranks(const RankSetup& setup, const std::function<void(Rank&)>& 
 }
 
 // One tensor, or several, in memory of the test.
-inline asyncmesh_region_t* make_region(asyncmesh_context_t* context,
-                                       const std::vector<std::vector<float>*>& tensors) {
+template <typename Word>
+asyncmesh_region_t* make_region_of(asyncmesh_context_t* context,
+                                   const std::vector<std::vector<Word>*>& tensors,
+                                   asyncmesh_dtype_t dtype) {
   std::vector<asyncmesh_tensor_t> table(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
     table[i] = asyncmesh_tensor_t{};
     table[i].struct_size = sizeof table[i];
-    table[i].dtype = ASYNCMESH_FLOAT32;
+    table[i].dtype = dtype;
     table[i].data = tensors[i]->data();
     table[i].count = tensors[i]->size();
     table[i].id = i + 1;
@@ -148,6 +150,21 @@ inline asyncmesh_region_t* make_region(asyncmesh_context_t* context,
   CHECK_OK(
       asyncmesh_region_create(context, table.data(), static_cast<uint32_t>(table.size()), &region));
   return region;
+}
+inline asyncmesh_region_t* make_region(asyncmesh_context_t* context,
+                                       const std::vector<std::vector<float>*>& tensors) {
+  return make_region_of(context, tensors, ASYNCMESH_FLOAT32);
+}
+inline asyncmesh_region_t* make_bfloat16_region(
+    asyncmesh_context_t* context, const std::vector<std::vector<uint16_t>*>& tensors) {
+  return make_region_of(context, tensors, ASYNCMESH_BFLOAT16);
+}
+
+// To nearest, ties to even; finite values.
+inline uint16_t to_bfloat16(float value) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
 inline asyncmesh_averager_t* make_averager(const Rank& rank, asyncmesh_region_t* region,

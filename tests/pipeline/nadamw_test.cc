@@ -6,14 +6,18 @@
 #include <limits>
 
 #include "base/random.h"
+#include "kernels/encoding.h"
 #include "kernels/workers.h"
 #include "pipeline/stage_schedule.h"
 #include "support/alloc_guard.h"
+#include "support/tensors.h"
 
 namespace asyncmesh {
 namespace {
 
 using kernels::TensorView;
+using test::Tensors;
+using test::tensors_in;
 
 // (4.3) in double, on one flat vector with per-element decay and rate.
 class Reference {
@@ -54,12 +58,8 @@ struct Bench {
     for (const uint64_t count : counts) total += count;
     w.resize(total);
     g.resize(total);
-    uint64_t offset = 0;
-    for (const uint64_t count : counts) {
-      weights.push_back({.data = w.data() + offset, .count = count});
-      gradients.push_back({.data = g.data() + offset, .count = count});
-      offset += count;
-    }
+    weights = tensors_in(w.data(), counts);
+    gradients = tensors_in(g.data(), counts);
     Result<std::unique_ptr<Nadamw>> made =
         Nadamw::create(config, weights, gradients, kernels::cpu(), {.workers = workers});
     EXPECT_TRUE(made.ok()) << made.status().text();
@@ -68,7 +68,7 @@ struct Bench {
   Status step(const NadamwStep& arguments) { return optimiser->step(arguments, nullptr); }
 
   std::vector<float> w, g;
-  std::vector<TensorView> weights, gradients;
+  Tensors weights, gradients;
   std::unique_ptr<Nadamw> optimiser;
 };
 
@@ -200,9 +200,8 @@ TEST(Nadamw, TheMirrorReceivesTheNewWeights) {
   randomise(bench.w, random);
   randomise(bench.g, random);
   std::vector<float> copy(5, 0.0F);
-  const std::vector<TensorView> views{{.data = copy.data(), .count = 3},
-                                      {.data = copy.data() + 3, .count = 2}};
-  const kernels::ParameterTable mirror{.tensors = views.data(), .size = 2};
+  const Tensors views = tensors_in(copy.data(), {3, 2});
+  const kernels::ParameterTable mirror = views;
   ASSERT_TRUE(bench.step({.lr = 0.1, .mirror = &mirror}).ok());
   EXPECT_EQ(copy, bench.w);
 }
@@ -245,16 +244,21 @@ TEST(Nadamw, RefusesForeignState) {
 
 TEST(Nadamw, RefusesSettingsOutOfRange) {
   std::vector<float> data(4);
-  const std::vector<TensorView> table{{.data = data.data(), .count = 2}};
-  const std::vector<TensorView> other{{.data = data.data() + 2, .count = 1}};
-  const std::vector<TensorView> null{{.data = nullptr, .count = 2}};
-  const auto code = [](const NadamwConfig& config, const std::vector<TensorView>& weights,
-                       const std::vector<TensorView>& gradients) {
+  const Tensors table{{{.data = data.data(), .count = 2}}};
+  const Tensors other{{{.data = data.data() + 2, .count = 1}}};
+  const Tensors null{{{.data = nullptr, .count = 2}}};
+  const Tensors halves{table.views, kernels::Encoding::kFloat16};
+  const Tensors scaled{table.views, kernels::Encoding::kInt4};
+  const auto code = [](const NadamwConfig& config, const Tensors& weights,
+                       const Tensors& gradients) {
     return Nadamw::create(config, weights, gradients, kernels::cpu()).code();
   };
   EXPECT_EQ(code({}, table, table), Code::kOk);
   EXPECT_EQ(code({}, table, other), Code::kInvalidArgument);
   EXPECT_EQ(code({}, table, null), Code::kInvalidArgument);
+  EXPECT_EQ(code({}, table, halves), Code::kInvalidArgument);
+  EXPECT_EQ(code({}, scaled, scaled), Code::kInvalidArgument);
+  EXPECT_EQ(code({}, halves, halves), Code::kOk);
   EXPECT_EQ(code({.beta1 = 1.0}, table, table), Code::kInvalidArgument);
   EXPECT_EQ(code({.beta2 = -0.1}, table, table), Code::kInvalidArgument);
   EXPECT_EQ(code({.epsilon = 0.0}, table, table), Code::kInvalidArgument);
@@ -282,10 +286,8 @@ void run_with_threads(kernels::Workers* workers, std::vector<float>* weights_out
   CounterRandom random(6);
   randomise(bench.w, random);
   std::vector<float> copy(bench.w.size());
-  const std::vector<TensorView> views{{.data = copy.data(), .count = 300'000},
-                                      {.data = copy.data() + 300'000, .count = 7},
-                                      {.data = copy.data() + 300'007, .count = 100'001}};
-  const kernels::ParameterTable mirror{.tensors = views.data(), .size = 3};
+  const Tensors views = tensors_in(copy.data(), {300'000, 7, 100'001});
+  const kernels::ParameterTable mirror = views;
   for (int step = 0; step < 5; ++step) {
     randomise(bench.g, random);
     ASSERT_TRUE(bench.step({.lr = 0.1, .clip_norm = 1.0, .mirror = &mirror}).ok());
@@ -305,6 +307,79 @@ TEST(Nadamw, ThreadsChangeNoResultAndAllocateNothing) {
     const std::unique_ptr<kernels::Workers> workers = kernels::make_thread_team(threads);
     run_with_threads(workers.get(), &with);
     EXPECT_EQ(with, alone) << threads;
+  }
+}
+
+// ---- Storages ---------------------------------------------------------------------------------
+
+uint16_t word_of(float value, kernels::Encoding storage) {
+  return storage == kernels::Encoding::kBfloat16 ? kernels::to_bfloat16(value)
+                                                 : kernels::to_float16(value);
+}
+float float_of(uint16_t word, kernels::Encoding storage) {
+  return storage == kernels::Encoding::kBfloat16 ? kernels::from_bfloat16(word)
+                                                 : kernels::from_float16(word);
+}
+constexpr kernels::Encoding kWords[] = {kernels::Encoding::kBfloat16, kernels::Encoding::kFloat16};
+
+TEST(Nadamw, AMirrorOfAnotherStorageReceivesTheNearest) {
+  for (const kernels::Encoding storage : kWords) {
+    Bench bench({3000, 0, 5});
+    CounterRandom random(1);
+    randomise(bench.w, random);
+    randomise(bench.g, random);
+    std::vector<uint16_t> copy(3005);
+    const Tensors views = tensors_in(copy.data(), {3000, 0, 5}, storage);
+    const kernels::ParameterTable mirror = views;
+    for (const bool skip : {true, false}) {
+      ASSERT_TRUE(bench.step({.lr = 0.1, .skip = skip, .mirror = &mirror}).ok());
+      for (size_t i = 0; i < copy.size(); ++i) ASSERT_EQ(copy[i], word_of(bench.w[i], storage));
+    }
+  }
+}
+
+// One step from masters that hold what the words hold, rounded; moments go on in fp32.
+TEST(Nadamw, TablesWithoutMastersAreSteppedAsMastersAndRounded) {
+  for (const kernels::Encoding storage : kWords) {
+    const std::vector<uint64_t> counts{700, 0, 31};
+    Bench masters(counts);
+    std::vector<uint16_t> w(731), g(731);
+    const Tensors weights = tensors_in(w.data(), counts, storage);
+    const Tensors gradients = tensors_in(g.data(), counts, storage);
+    auto words = std::move(Nadamw::create({}, weights, gradients, kernels::cpu()).value());
+    CounterRandom random(2);
+    randomise(masters.w, random);
+    for (size_t i = 0; i < w.size(); ++i) w[i] = word_of(masters.w[i], storage);
+    std::vector<float> exact(w.size());
+    const Tensors views = tensors_in(exact.data(), counts);
+    const kernels::ParameterTable mirror = views;
+    for (int step = 0; step < 5; ++step) {
+      randomise(masters.g, random);
+      for (size_t i = 0; i < w.size(); ++i) {
+        g[i] = word_of(masters.g[i], storage);
+        masters.g[i] = float_of(g[i], storage);
+        masters.w[i] = float_of(w[i], storage);
+      }
+      const NadamwStep args{.lr = 0.05, .clip_norm = 3.0, .mirror = &mirror};
+      double norm = 0, expected = 0;
+      ASSERT_TRUE(words->step(args, &norm).ok());
+      ASSERT_TRUE(masters.optimiser->step({.lr = 0.05, .clip_norm = 3.0}, &expected).ok());
+      EXPECT_NEAR(norm, expected, 1e-12 * expected);
+      for (size_t i = 0; i < w.size(); ++i) {
+        ASSERT_NEAR(exact[i], masters.w[i],
+                    1e-6F);  // unrounded; clipped by a norm summed otherwise
+        ASSERT_EQ(w[i], word_of(exact[i], storage)) << i;
+      }
+    }
+    ASSERT_TRUE(words->step({.skip = true, .mirror = &mirror}, nullptr).ok());
+    for (size_t i = 0; i < w.size(); ++i) ASSERT_EQ(exact[i], float_of(w[i], storage));
+    g[730] = word_of(std::numeric_limits<float>::infinity(), storage);
+    EXPECT_EQ(words->step({.lr = 0.1, .clip_norm = 1.0}, nullptr).code(), Code::kInvalidArgument);
+    std::vector<float> floats(731);
+    const Tensors wide = tensors_in(floats.data(), counts);
+    EXPECT_EQ(words->rebind(wide, wide).code(), Code::kInvalidArgument);
+    EXPECT_EQ(words->rebind(weights, wide).code(), Code::kInvalidArgument);
+    EXPECT_TRUE(words->rebind(gradients, weights).ok());
   }
 }
 

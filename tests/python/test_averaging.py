@@ -136,6 +136,31 @@ def test_a_write_between_forward_and_backward_makes_autograd_raise():
         assert 'modified by an inplace operation' in raised
 
 
+def average_halves(rank, dtype):
+    context, mesh = rank.join()
+    torch.manual_seed(mesh.replica)
+    layer = torch.nn.Linear(64, 64).to(dtype)
+    averager = asyncmesh.torch.ParameterAverager(mesh, layer.parameters(), mode='deterministic', window=0, fraction=1., rule='average')
+    before = [p.detach().clone() for p in layer.parameters()]
+    mirror = [p.detach().float() for p in layer.parameters()]
+    averager.averager.call(mirror=asyncmesh.Region(context, mirror), timeout=20)
+    after = [p.detach().clone() for p in layer.parameters()]
+    averager.finish(20)
+    mesh.leave(10)
+    return [[t.detach().float().numpy() for t in tensors] for tensors in (before, after, mirror, layer.parameters())]
+
+
+@pytest.mark.parametrize('dtype', [torch.bfloat16, torch.float16], ids=str)
+def test_parameters_without_float32_masters_are_averaged_too(dtype):
+    first, second = run_ranks(average_halves, replicas=2, arguments=(dtype,))
+    for index in range(2):
+        mean = torch.from_numpy((first[0][index] + second[0][index]) / 2).to(dtype).float().numpy()
+        for before, after, mirror, final in (first, second):
+            assert numpy.array_equal(after[index], mean)
+            assert numpy.array_equal(mirror[index], mean)
+            assert numpy.array_equal(final[index], mean)
+
+
 def other_table(rank):
     context, mesh = rank.join()
     region = asyncmesh.Region(context, [torch.zeros(65536 + mesh.replica)])

@@ -77,13 +77,32 @@ def test_tensors_that_overlap_are_refused(alone):
         asyncmesh.Region(alone[0], [values, values[32:]])
 
 
-@pytest.mark.parametrize('dtype', [torch.bfloat16, torch.float16, torch.int64], ids=str)
-def test_an_averager_takes_float32_only(alone, dtype):
+@pytest.mark.parametrize('dtypes, text', [((torch.int64,), 'tensor 0 is none of'), ((torch.float32, torch.uint8), 'tensor 1 is none of'),
+                                          ((torch.float32, torch.bfloat16), 'tensors 0 and 1 have different dtypes')], ids=str)
+def test_a_table_has_one_floating_dtype(alone, dtypes, text):
     context, mesh = alone
-    region = asyncmesh.Region(context, [torch.zeros(64, dtype=dtype)])
-    with pytest.raises(asyncmesh.Error) as caught:
+    region = asyncmesh.Region(context, [torch.zeros(64, dtype=dtype) for dtype in dtypes])
+    with pytest.raises(asyncmesh.InvalidArgument, match=text):
         asyncmesh.Averager(mesh, region)
-    assert caught.value.status in (asyncmesh._c.INVALID_ARGUMENT, asyncmesh._c.UNSUPPORTED)
+    with pytest.raises(asyncmesh.InvalidArgument, match=text):
+        asyncmesh.Optimiser(region, region)
+
+
+def test_gradients_are_stored_as_the_weights_are(alone):
+    weights, gradients = (asyncmesh.Region(alone[0], [torch.zeros(64, dtype=dtype)]) for dtype in (torch.float32, torch.bfloat16))
+    with pytest.raises(asyncmesh.InvalidArgument, match='different formats'):
+        asyncmesh.Optimiser(weights, gradients)
+
+
+@pytest.mark.parametrize('dtype', [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_a_mirror_of_any_floating_dtype_receives_the_nearest(alone, dtype):
+    context, _ = alone
+    weights, gradients = torch.randn(1000), torch.randn(1000)
+    mirror = torch.zeros(1000, dtype=dtype)
+    optimiser = asyncmesh.Optimiser(asyncmesh.Region(context, [weights]), asyncmesh.Region(context, [gradients]))
+    for skip in (True, False):
+        optimiser.step(.1, skip=skip, mirror=asyncmesh.Region(context, [mirror]))
+        assert torch.equal(mirror, weights.to(dtype))
 
 
 def test_an_optimiser_needs_gradients_of_the_weights_layout(alone):

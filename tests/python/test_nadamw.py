@@ -157,3 +157,19 @@ def test_momentum_decay_follows_the_length():
     assert asyncmesh.torch.momentum_decay(30000) == .004
     assert asyncmesh.torch.momentum_decay(1500) == pytest.approx(.04)
     assert asyncmesh.torch.momentum_decay(0) == 60.
+
+
+@pytest.mark.parametrize('dtype', [torch.bfloat16, torch.float16], ids=str)
+def test_parameters_without_float32_masters_take_the_step_of_masters_rounded(alone, dtype):
+    torch.manual_seed(3)
+    halves = [torch.nn.Parameter(torch.randn(shape).to(dtype)) for shape in ((40, 7), (9,))]
+    masters = [torch.nn.Parameter(p.detach().float()) for p in halves]
+    optimisers = [asyncmesh.torch.NAdamW(alone[0], parameters, lr=1e-2) for parameters in (halves, masters)]
+    for half, master in zip(halves, masters):
+        half.grad.copy_(torch.randn(half.shape))
+        master.grad.copy_(half.grad)
+    for optimiser in optimisers:
+        optimiser.step()
+    for half, master in zip(halves, masters):
+        assert half.grad.dtype == dtype
+        assert torch.equal(half.detach(), master.detach().to(dtype))

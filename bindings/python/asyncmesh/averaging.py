@@ -43,7 +43,11 @@ def _tensors(arrays):
 
 
 class Region(Handle):
-    """A list of dense arrays (any shapes, float32 for averager and optimiser); they are kept alive, not copied."""
+    """A list of dense arrays of any shapes; they are kept alive, not copied.
+
+    As the table of an averager or optimiser: all float32, or all bfloat16 or all float16 to train without float32 masters. As a `mirror` of
+    one: the same shapes in the same order, all of one of the three dtypes; it receives the weights where they are written, rounded to nearest.
+    """
 
     _destroy = 'region_destroy'
 
@@ -130,8 +134,8 @@ class Averager(Handle):
 
 
 class Optimiser(Handle):
-    """NAdamW (4.3), or AdamW with look_ahead=0, on fp32 regions of equal layout. Settings: beta1, beta2, epsilon, weight_decay, psi,
-    look_ahead; `decay` and `lr_scale` as lists, one number per tensor."""
+    """NAdamW (4.3), or AdamW with look_ahead=0, on regions of equal layout and dtype; moments and arithmetic are float32. Settings: beta1, beta2,
+    epsilon, weight_decay, psi, look_ahead; `decay` and `lr_scale` as lists, one number per tensor."""
 
     _destroy = 'optimiser_destroy'
 

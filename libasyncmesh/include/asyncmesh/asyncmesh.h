@@ -299,14 +299,20 @@ enum {
 typedef struct asyncmesh_tensor {
   uint32_t struct_size; /* set in the first element of the array: the stride */
   asyncmesh_dtype_t
-      dtype;         /* FLOAT32: master weights; others are refused by averager and optimiser */
-  void* data;        /* dense, storage order; aligned to 4; disjoint from the others */
+      dtype;         /* tables are all FLOAT32 (master weights), all BFLOAT16 or all FLOAT16 */
+  void* data;        /* dense, storage order; aligned as its type; disjoint from the others */
   uint64_t count;    /* elements, >= 1 */
   uint64_t id;       /* of the parameter, the same on all ranks; unique in the region */
   int32_t device;    /* -1: host memory; >= 0: CUDA device: UNSUPPORTED without GPU support */
   uint32_t reserved; /* 0 */
 } asyncmesh_tensor_t;
-/* The caller keeps the memory alive and in place. No concurrent use. INVALID_ARGUMENT: null data,
+/* A region as a parameter table of averager and optimiser has one dtype: FLOAT32, or BFLOAT16 or
+ * FLOAT16 to train without masters (arithmetic, moments and the EMA are fp32 all the same; what is
+ * written is rounded to nearest, so steps below the dtype's spacing are lost). A *mirror* has the
+ * table's ids and counts and a dtype of its own of the three: where weights are written it receives
+ * them too, rounded to nearest.
+ *
+ * The caller keeps the memory alive and in place. No concurrent use. INVALID_ARGUMENT: null data,
  * overlap, duplicate id, count 0. */
 ASYNCMESH_API asyncmesh_status_t
 asyncmesh_region_create(asyncmesh_context_t* context, const asyncmesh_tensor_t* tensors,
@@ -392,8 +398,8 @@ typedef struct asyncmesh_averager_call_args {
   uint32_t struct_size;
   float weight;               /* of this rank in the round it starts; default 1; 0: receives only */
   double progress;            /* of the training, 0..1, for the schedule (3.4) */
-  asyncmesh_region_t* mirror; /* same layout; refreshed where weights are written (newest stash
-                                 version, working copy); may be NULL */
+  asyncmesh_region_t* mirror; /* refreshed where weights are written (newest stash version, bf16
+                                 working copy); may be NULL */
   int64_t timeout_ns;         /* deterministic mode; default -1 */
 } asyncmesh_averager_call_t;
 #define ASYNCMESH_AVERAGER_CALL_INIT \
@@ -421,8 +427,9 @@ typedef struct asyncmesh_mean {
 #define ASYNCMESH_MEAN_INIT \
   { sizeof(asyncmesh_mean_t), 1.0f, -1 }
 /* Blocking weighted mean of `in` over the members, into `out` (may be the same), bitwise equal
- * everywhere. Regions of the averager's layout or any other that all members share. Collective. One
- * caller at a time. INVALID_ARGUMENT when all weights are 0. */
+ * everywhere. Regions of the averager's layout or any other that all members share; `out` may have
+ * another dtype than `in`, the mean itself is taken in fp32. Collective. One caller at a time.
+ * INVALID_ARGUMENT when all weights are 0. */
 ASYNCMESH_API asyncmesh_status_t
 asyncmesh_averager_mean(asyncmesh_averager_t* averager, asyncmesh_region_t* in,
                         asyncmesh_region_t* out, const asyncmesh_mean_t* mean) ASYNCMESH_NOEXCEPT;
@@ -473,7 +480,7 @@ typedef struct asyncmesh_optimiser_config {
 } asyncmesh_optimiser_config_t;
 #define ASYNCMESH_OPTIMISER_CONFIG_INIT \
   { sizeof(asyncmesh_optimiser_config_t), 1, 0.99, 0.999, 1e-8, 0.01, 0.004, NULL, NULL }
-/* `gradients`: the weights' layout. `config` may be NULL. No concurrent use. */
+/* `gradients`: ids, counts and dtype of the weights. `config` may be NULL. No concurrent use. */
 ASYNCMESH_API asyncmesh_status_t
 asyncmesh_optimiser_create(asyncmesh_region_t* weights, asyncmesh_region_t* gradients,
                            const asyncmesh_optimiser_config_t* config,
@@ -486,7 +493,8 @@ typedef struct asyncmesh_optimiser_step_args {
                             micro-batches); default 1 */
   double clip_norm; /* > 0: clip by the norm of these gradients (this stage's own); default 0: no
                        clipping */
-  asyncmesh_region_t* mirror; /* receives the new weights (next stash version); may be NULL */
+  asyncmesh_region_t* mirror; /* receives the new weights (next stash version, bf16 working copy),
+                                 with `skip` the old ones; may be NULL */
 } asyncmesh_optimiser_step_t;
 #define ASYNCMESH_OPTIMISER_STEP_INIT \
   { sizeof(asyncmesh_optimiser_step_t), 0, 0.0, 1.0, 0.0, NULL }

@@ -159,11 +159,12 @@ class Mesh : public Handle<asyncmesh_mesh_t, asyncmesh_mesh_destroy> {
   void leave(Timeout timeout) { check(asyncmesh_mesh_leave(handle(), timeout.count())); }
 };
 
-// One fp32 tensor in host memory.
+// One tensor in host memory.
 struct Tensor {
-  float* data = nullptr;
+  void* data = nullptr;
   uint64_t count = 0;
   uint64_t id = 0;
+  asyncmesh_dtype_t dtype = ASYNCMESH_FLOAT32;
 };
 
 class Region : public Handle<asyncmesh_region_t, asyncmesh_region_destroy> {
@@ -184,7 +185,7 @@ class Region : public Handle<asyncmesh_region_t, asyncmesh_region_destroy> {
     std::vector<asyncmesh_tensor_t> table;
     for (const Tensor& tensor : tensors) {
       auto entry = versioned<asyncmesh_tensor_t>();
-      entry.dtype = ASYNCMESH_FLOAT32;
+      entry.dtype = tensor.dtype;
       entry.data = tensor.data;
       entry.count = tensor.count;
       entry.id = tensor.id;

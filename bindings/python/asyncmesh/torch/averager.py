@@ -12,13 +12,14 @@ def written(tensors):
 class ParameterAverager:
     """Sparse asynchronous averaging, (3.1)-(3.4) of the method, of parameters over the replicas of this rank's stage.
 
-    parameters: iterable of dense float32 tensors of any shape, in the same order and of the same shapes on all replicas; those without
-    requires_grad are left out. settings: as of `asyncmesh.Averager`. Collective over the replicas. Call it between the optimiser step and the
-    next forward: what it writes counts in the version counters, so autograd raises when a backward needs the old values. Parameters that moved
-    (module.to, a new .data) are followed. Timeouts are in seconds, None waits for ever, and the loss of a peer ends every wait.
+    parameters: iterable of dense tensors of any shape, all float32 (or all bfloat16 or float16: no masters, every write is rounded to them), in the
+    same order and of the same shapes on all replicas; those without requires_grad are left out. settings: as of `asyncmesh.Averager`. Collective
+    over the replicas. Call it between the optimiser step and the next forward: what it writes counts in the version counters, so autograd raises
+    when a backward needs the old values. Parameters that moved (module.to, a new .data) are followed. Timeouts are in seconds, None waits for
+    ever, and the loss of a peer ends every wait.
 
     Raises Mismatch (another replica's table or settings differ), InvalidArgument (an unstable setting: the text has the limit and the
-    remedy; a dtype other than float32), ValueError (a tensor with gaps).
+    remedy; another dtype, or several), ValueError (a tensor with gaps).
     """
 
     def __init__(self, mesh, parameters, **settings):

@@ -14,9 +14,9 @@ def momentum_decay(steps):
 class NAdamW(torch.optim.Optimizer):
     """NAdamW, (4.3) of the method, in one fused pass: torch.optim.NAdam(decoupled_weight_decay=True), with momentum_decay = psi.
 
-    parameters: dense float32 CPU tensors, or groups with their own lr and weight_decay; a group's lr counts relative to the first group's, as it
-    was here. betas, eps, psi and look_ahead hold for all; look_ahead=False gives AdamW. Gradients are allocated here and keep their
-    addresses; a parameter whose gradient is None raises TypeError at `step`.
+    parameters: dense CPU tensors, all float32 (or all bfloat16 or float16: steps below half their spacing are lost), or groups with their own lr and
+    weight_decay; a group's lr counts relative to the first group's, as it was here. betas, eps, psi and look_ahead hold for all; look_ahead=False
+    gives AdamW. Gradients are allocated here and keep their addresses; a parameter whose gradient is None raises TypeError at `step`.
     """
 
     def __init__(self, context, parameters, lr=1e-3, betas=(.99, .999), eps=1e-8, weight_decay=.01, psi=.004, look_ahead=True):
