@@ -202,10 +202,7 @@ void apply_here(const ApplyJob& job, const BlockRange& blocks) {
         }
         if (mirror_word != 0) prefetch_run(piece.mirror, piece.count * mirror_word);
       },
-      [&applier](const ApplyPiece& piece) HWY_ATTR {
-        applier.apply(piece);
-        return true;
-      });
+      [&applier](const ApplyPiece& piece) HWY_ATTR { applier.apply(piece); });
 }
 
 }  // namespace asyncmesh::kernels::HWY_NAMESPACE

@@ -1,8 +1,11 @@
-// From the number of a block to its place in the table, without allocation.
+// From the number of a block to its place in the table, without allocation, and in most tables
+// without a branch that could be mispredicted: blocks come in random order.
 //
-// The block numbers are cut into at most 256 buckets of equal width, each of which knows the tensor
-// in which it starts: most blocks are in it, the others are found by walking the few tensors of the
-// bucket. Built per call on the stack in O(tensors). The table's tensors must outlive it.
+// The block numbers are cut into at most 256 buckets of equal width. Each knows the tensor in which
+// it starts and where within it the next ones start; a block's tensor is found by counting those
+// before it. Blocks behind more than that, and all but the first of a bucket's tensors in tables of
+// more than 512, are found by walking the tensors of the bucket. Built per call on the stack in
+// O(tensors). The table's tensors must outlive it.
 #pragma once
 
 #include <cstddef>
@@ -25,22 +28,33 @@ class BlockFinder {
   BlockFinder(const ParameterTable& table, const Subset& subset) noexcept;
 
   [[gnu::always_inline]] BlockPlace find(uint64_t block) const noexcept {
-    const Start& start = starts_[block >> shift_];
-    if (__builtin_expect(block >= start.next_block, 0)) return find_after(start, block);
-    return place(start, block);
+    const Bucket& bucket = buckets_[block >> shift_];
+    const auto within = static_cast<uint32_t>(block & mask_);
+    if (__builtin_expect(within >= bucket.beyond, 0)) return find_after(bucket.start, block);
+    uint32_t start = bucket.start;
+    for (const uint32_t next : bucket.next) start += static_cast<uint32_t>(within >= next);
+    return place(starts_[start], block);
   }
 
  private:
   static constexpr uint32_t kBuckets = 256;
+  static constexpr uint32_t kStarts = 512;
+  static constexpr uint32_t kNext = 4;
+  static_assert((kMaxBlocks - 1) / kBuckets <= UINT32_MAX);
 
-  // Where blocks [first_block, next_block) of a tensor lie.
+  // Where a tensor lies.
   struct Start {
     void* data;
     uint64_t first_block;
-    uint64_t next_block;
-    uint64_t count;    // of the tensor
-    uint64_t element;  // of the table, where the tensor starts
+    uint64_t count;
+    uint64_t element;  // of the table
     uint32_t tensor;
+  };
+  // Block numbers are relative to the bucket's first; UINT32_MAX where there is none.
+  struct Bucket {
+    uint32_t start;        // of the tensor that holds the first block: an index of starts_
+    uint32_t next[kNext];  // first blocks of the tensors after it
+    uint32_t beyond;       // of the tensor after those
   };
 
   [[gnu::always_inline]] BlockPlace place(const Start& start, uint64_t block) const noexcept {
@@ -55,15 +69,19 @@ class BlockFinder {
   }
   Start start_of(uint32_t tensor, uint64_t element) const noexcept {
     const TensorView& view = tensors_[tensor];
-    return {view.data, view.first_block, next_block(tensor), view.count, element, tensor};
+    return {view.data, view.first_block, view.count, element, tensor};
   }
-  BlockPlace find_after(const Start& start, uint64_t block) const noexcept;
+  // First block of `tensor` + 1, from `first` on.
+  uint32_t next_within(uint32_t tensor, uint64_t first) const noexcept;
+  BlockPlace find_after(uint32_t start, uint64_t block) const noexcept;
 
   const TensorView* tensors_;
   uint32_t tensor_count_;
   uint32_t shift_ = 0;
+  uint64_t mask_;
   uint64_t granularity_;
-  Start starts_[kBuckets];
+  Bucket buckets_[kBuckets];
+  Start starts_[kStarts];  // of all tensors, or where there are too many, of the buckets' first
 };
 
 }  // namespace asyncmesh::kernels

@@ -8,13 +8,15 @@
 #include "kernels/cpu/partition.h"
 #include "kernels/cpu/quantise.h"
 #include "kernels/cpu/subset_walk-inl.h"
+#include "kernels/cpu/vector_writer-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace asyncmesh::kernels::HWY_NAMESPACE {
 
+constexpr size_t kLine = 64;
+
 // A copy past the caches of all whole lines.
 HWY_NOINLINE void stream_bytes(const std::byte* from, size_t bytes, std::byte* to) {
-  constexpr size_t kLine = 64;
   const hn::CappedTag<uint32_t, kLine / sizeof(uint32_t)> d;
   const size_t before = (kLine - reinterpret_cast<uintptr_t>(to) % kLine) % kLine;
   const size_t head = HWY_MIN(before, bytes);
@@ -28,89 +30,148 @@ HWY_NOINLINE void stream_bytes(const std::byte* from, size_t bytes, std::byte* t
   if (at != bytes) __builtin_memcpy(to + at, from + at, bytes - at);
 }
 
-// Collects values and passes them on a run at a time. A snapshot that stays in the caches is
-// collected in its place, others in a buffer.
-template <class Storage>
-class Packer {
- public:
-  Packer(const PackJob& job, const PackRange& range)
-      : job_(job),
-        inplace_(job.snapshot != nullptr && !job.streams),
-        number_(range.first),
-        left_(range.count),
-        dropping_(range.skip != 0),
-        out_(inplace_ && !dropping_ ? job.snapshot + number_ : buffer_),
-        filled_(dropping_ ? kRun - range.skip : 0) {}
-  ~Packer() { flush(); }
-  Packer(const Packer&) = delete;
-  Packer& operator=(const Packer&) = delete;
-
-  // False: there is enough.
-  HWY_INLINE bool take(const std::byte* data, uint64_t count) {
-    if (HWY_UNLIKELY(count >= kRun - filled_)) return take_over(data, count);
-    decode_run<Storage>(data, count, out_ + filled_);
-    filled_ += count;
-    return true;
-  }
-
- private:
-  static constexpr uint64_t kRun = kGroup;
-
-  // Over the end of a run; a piece is shorter than one.
-  HWY_NOINLINE bool take_over(const std::byte* data, uint64_t count) {
-    const uint64_t room = kRun - filled_;
-    decode_run<Storage>(data, room, out_ + filled_);
-    filled_ = kRun;
-    flush();
-    if (left_ == 0) return false;
-    decode_run<Storage>(data + room * Storage::kBytes, count - room, out_);
-    filled_ = count - room;
-    return true;
-  }
-
-  HWY_INLINE void flush() {
-    if (dropping_) {
-      dropping_ = false;
-    } else if (left_ != 0) {
-      pass_on();
-      number_ += filled_;
-      left_ -= kRun;
-    }
-    if (inplace_) out_ = job_.snapshot + number_;
-    filled_ = 0;
-  }
-
-  HWY_INLINE void pass_on() {
-    if (filled_ == 0) return;
-    const size_t offset = encoded_bytes(job_.wire.encoding, number_);
-    if (job_.encoded != nullptr && !job_.streams) {
-      quantise_values(out_, filled_, job_.wire, number_, job_.encoded + offset);
-    } else if (job_.encoded != nullptr) {
-      HWY_ALIGN std::byte encoded[kRun * sizeof(float)];
-      quantise_values(out_, filled_, job_.wire, number_, encoded);
-      stream_bytes(encoded, encoded_bytes(job_.wire.encoding, filled_), job_.encoded + offset);
-    }
-    if (job_.snapshot != nullptr && !inplace_) {
-      stream_bytes(reinterpret_cast<const std::byte*>(out_), filled_ * sizeof(float),
-                   reinterpret_cast<std::byte*>(job_.snapshot + number_));
-    }
-  }
-
-  const PackJob& job_;
-  const bool inplace_;
-  uint64_t number_;  // of the next value that counts
-  uint64_t left_;    // values that count, whole runs but for the last range's
-  bool dropping_;    // the values before the first one that counts: they fill the end of a run
-  float* out_;
-  uint64_t filled_;
-  HWY_ALIGN float buffer_[kRun];
-};
-
 struct PackPiece {
   const std::byte* data;
   uint64_t count;
 };
-static_assert(kPiece < kGroup);
+using PackBatch = Batch<PackPiece>;
+
+// The values that were packed last, by their numbers, and their encoding.
+struct PackRing {
+  static constexpr uint64_t kValues = 4 * kGroup;
+  static_assert(kValues >= 2 * kBatch * kPiece + kGroup);
+
+  HWY_ALIGN float values[kValues];
+  HWY_ALIGN std::byte encoded[kValues * sizeof(float)];
+};
+
+// Encodes the values of the ring a batch after they came, and writes that past the caches another
+// batch later: nothing is loaded that may still be on its way to the cache.
+class PackEncoder {
+ public:
+  PackEncoder(const PackJob& job, PackRing& ring, uint64_t first)
+      : job_(job), ring_(ring), come_(first), encoded_(first), written_(first) {}
+
+  // Another batch is in the ring, up to number `end`.
+  void advance(uint64_t end) {
+    write_to(encoded_);
+    encode_to(come_ / kGroup * kGroup);
+    come_ = end;
+  }
+  void finish() {
+    encode_to(come_);
+    write_to(come_);
+  }
+
+ private:
+  static uint64_t end_of_group(uint64_t number, uint64_t end) {
+    const uint64_t next = (number / kGroup + 1) * kGroup;
+    return next < end ? next : end;
+  }
+  void encode_to(uint64_t end) {
+    while (encoded_ < end) {
+      const uint64_t next = end_of_group(encoded_, end);
+      quantise_values(ring_.values + encoded_ % PackRing::kValues, next - encoded_, job_.wire,
+                      encoded_, job_.streams ? in_ring(encoded_) : in_place(encoded_));
+      encoded_ = next;
+    }
+  }
+  void write_to(uint64_t end) {
+    while (job_.streams && written_ < end) {
+      const uint64_t next = end_of_group(written_, end);
+      stream_bytes(in_ring(written_), encoded_bytes(job_.wire.encoding, next - written_),
+                   in_place(written_));
+      written_ = next;
+    }
+  }
+  std::byte* in_ring(uint64_t number) const {
+    return ring_.encoded + encoded_bytes(job_.wire.encoding, number % PackRing::kValues);
+  }
+  std::byte* in_place(uint64_t number) const {
+    return job_.encoded + encoded_bytes(job_.wire.encoding, number);
+  }
+
+  const PackJob& job_;
+  PackRing& ring_;
+  uint64_t come_;     // values in the ring, by number: up to the last batch
+  uint64_t encoded_;  // multiples of kGroup up to the end
+  uint64_t written_;
+};
+
+// To the ring, from value `at` of it on.
+template <class Storage>
+HWY_INLINE void keep(const std::byte* data, uint64_t count, uint64_t at, float* values) {
+  const uint64_t room = PackRing::kValues - at;
+  if (HWY_LIKELY(count <= room)) return decode_run<Storage>(data, count, values + at);
+  decode_run<Storage>(data, room, values + at);
+  decode_run<Storage>(data + room * Storage::kBytes, count - room, values);
+}
+
+// The loop that moves the data. `ring` may be null.
+template <class Storage, bool kEncodes, bool kWrites>
+HWY_NOINLINE void move_batch(const PackBatch& batch, const PackBatch& later, VectorWriter& snapshot,
+                             uint64_t number, float* ring) {
+  VectorWriter out = snapshot;
+  const auto move = [&](const std::byte* data, uint64_t count) HWY_ATTR {
+    if constexpr (kEncodes) {
+      keep<Storage>(data, count, number % PackRing::kValues, ring);
+      number += count;
+    }
+    if constexpr (kWrites) out.append<Storage>(data, count);
+  };
+  for (uint32_t i = 0; i < batch.count; ++i) {
+    const PackPiece piece = batch.items[i], next = later.items[i];
+    if (HWY_LIKELY(piece.count == kPiece && next.count == kPiece)) {
+      prefetch_run<kPiece * Storage::kBytes>(next.data);
+      move(piece.data, kPiece);
+    } else {
+      prefetch_run(next.data, next.count * Storage::kBytes);
+      move(piece.data, piece.count);
+    }
+  }
+  snapshot = out;
+}
+
+// The values of a range, out of those of its blocks.
+class PackTrim {
+ public:
+  explicit PackTrim(const PackRange& range) : skip_(range.skip), left_(range.count) {}
+
+  bool more() const { return left_ != 0; }
+
+  // Values of the batch that count. `trimmed` is the batch then, or where it is to be trimmed, what
+  // is left of it.
+  template <size_t kBytes>
+  uint64_t operator()(const PackBatch*& batch, PackBatch& trimmed) {
+    uint64_t values = 0;
+    for (uint32_t i = 0; i < batch->count; ++i) values += batch->items[i].count;
+    if (HWY_UNLIKELY(skip_ != 0 || values > left_)) {
+      trimmed = *batch;
+      values = trim<kBytes>(trimmed);
+      batch = &trimmed;
+    }
+    left_ -= values;
+    return values;
+  }
+
+ private:
+  template <size_t kBytes>
+  uint64_t trim(PackBatch& batch) {
+    uint64_t values = 0;
+    for (uint32_t i = 0; i < batch.count; ++i) {
+      PackPiece& piece = batch.items[i];
+      const uint64_t drop = HWY_MIN(skip_, piece.count);
+      skip_ -= drop;
+      piece.data += drop * kBytes;
+      piece.count = HWY_MIN(piece.count - drop, left_ - values);
+      values += piece.count;
+    }
+    return values;
+  }
+
+  uint64_t skip_;
+  uint64_t left_;
+};
 
 struct PackVisitor {
   const PackJob& job;
@@ -118,9 +179,25 @@ struct PackVisitor {
 
   template <class Storage>
   HWY_INLINE void run() const {
+    if (job.encoded == nullptr) {
+      pack<Storage, false, true>();
+    } else if (job.snapshot == nullptr) {
+      pack<Storage, true, false>();
+    } else {
+      pack<Storage, true, true>();
+    }
+  }
+
+ private:
+  template <class Storage, bool kEncodes, bool kWrites>
+  HWY_INLINE void pack() const {
     const WalkPlan plan(job.table, job.subset, range.blocks.begin, range.blocks.end);
-    Packer<Storage> packer(job, range);
-    walk_pieces<PackPiece>(
+    PackRing ring;
+    PackEncoder encoder(job, ring, range.first);
+    VectorWriter snapshot(kWrites ? job.snapshot + range.first : nullptr, job.streams);
+    PackTrim trim(range);
+    uint64_t number = range.first;
+    walk_batches<PackPiece>(
         plan, Storage::kBytes,
         [](const BlockPlace& place, uint64_t) HWY_ATTR {
           const auto* data = static_cast<const std::byte*>(place.data);
@@ -128,7 +205,17 @@ struct PackVisitor {
         },
         [](const PackPiece& piece)
             HWY_ATTR { prefetch_run(piece.data, piece.count * Storage::kBytes); },
-        [&](const PackPiece& piece) HWY_ATTR { return packer.take(piece.data, piece.count); });
+        [&](const PackBatch& all, const PackBatch& later) HWY_ATTR {
+          PackBatch trimmed;
+          const PackBatch* batch = &all;
+          const uint64_t values = trim.operator()<Storage::kBytes>(batch, trimmed);
+          move_batch<Storage, kEncodes, kWrites>(*batch, later, snapshot, number, ring.values);
+          number += values;
+          if constexpr (kEncodes) encoder.advance(number);
+          return trim.more();
+        });
+    if constexpr (kEncodes) encoder.finish();
+    if constexpr (kWrites) snapshot.finish();
   }
 };
 
@@ -169,6 +256,7 @@ PackRange whole_groups(const PackJob& job, const BlockRange& blocks) {
 
 void cpu_partition_pack(const ParameterTable& table, const Subset& subset, const Wire& wire,
                         float* snapshot, std::byte* encoded, const Execution& on) {
+  if (snapshot == nullptr && encoded == nullptr) return;
   const PackJob job = {table, subset, wire, snapshot, encoded, larger_than_caches(table)};
   spread_blocks(on, subset, [&](const BlockRange& blocks) {
     const PackRange range = whole_groups(job, blocks);

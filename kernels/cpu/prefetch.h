@@ -26,6 +26,14 @@ namespace asyncmesh::kernels {
   for (; data < end; data += kLine) prefetch_line(data);
 }
 
+// The same where the number is known.
+template <size_t kBytes>
+[[gnu::always_inline]] inline void prefetch_run(const std::byte* data) noexcept {
+  constexpr size_t kLine = 64;
+  for (size_t at = 0; at < kBytes; at += kLine) prefetch_line(data + at);
+  prefetch_line(data + kBytes - 1);
+}
+
 // The same for memory that is read or written in order, some kilobytes before its turn: among many
 // random accesses, hardware prefetchers lose sight of it. `data` + `bytes` may lie in front of the
 // end; what comes behind it is asked for in vain.

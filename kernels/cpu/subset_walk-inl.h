@@ -3,6 +3,11 @@
 // The blocks lie in random order over the table, so that the hardware prefetcher has nothing to
 // follow; what makes them fast is that the same amount of memory is on its way at any time. Blocks
 // are cut into pieces, and every visit of a piece asks for the one that comes some kilobytes later.
+//
+// Pieces come in batches, so that the loop that moves the data has nothing else to do: where it
+// writes past the caches, a load of what was stored a moment ago may have to wait for all of that
+// (processors match loads with stores on their way by the low 12 bits of the address), and what
+// finds the places does not fit into registers beside it.
 // Included once per target, as codec-inl.h.
 #if defined(ASYNCMESH_KERNELS_CPU_SUBSET_WALK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ASYNCMESH_KERNELS_CPU_SUBSET_WALK_INL_H_
@@ -24,7 +29,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace asyncmesh::kernels::HWY_NAMESPACE {
 
-inline constexpr uint64_t kPiece = 128;  // elements, at most
+inline constexpr uint64_t kPiece = 64;  // elements, at most
 
 // What to walk: blocks [begin, end) of a subset.
 struct WalkPlan {
@@ -38,7 +43,16 @@ struct WalkPlan {
   uint64_t end;
 };
 
-// One by one in order. kWhole: no block has more than a piece.
+inline constexpr uint32_t kBatch = 16;  // pieces
+
+// A batch that is not full repeats its last piece.
+template <class Item>
+struct Batch {
+  Item items[kBatch];
+  uint32_t count;
+};
+
+// Batches of pieces, in order. kWhole: no block has more than a piece.
 template <bool kWhole>
 class PieceSource {
  public:
@@ -48,17 +62,38 @@ class PieceSource {
 
   HWY_INLINE bool more() const { return at_ != plan_.end || (!kWhole && rest_.count != 0); }
 
-  // make(const BlockPlace&, uint64_t block) of the next piece.
-  template <class Make>
-  HWY_INLINE auto take(const Make& make) {
-    if (kWhole || rest_.count == 0) {
+  // The next ones, as make(const BlockPlace&, uint64_t block) says. There must be more.
+  template <class Item, class Make>
+  HWY_INLINE void take(const Make& make, Batch<Item>& batch) {
+    uint32_t count = 0;
+    if constexpr (kWhole) {
       const uint64_t number = at_ - plan_.begin;
-      if (HWY_UNLIKELY(number % kBatch == 0)) fill(at_ + kBatch);
+      if (HWY_UNLIKELY(number % kNumbers == 0)) fill(at_ + kNumbers);
+      const uint64_t* const blocks = blocks_[number / kNumbers % 2] + number % kNumbers;
+      const auto left = static_cast<uint32_t>(HWY_MIN(plan_.end - at_, uint64_t{kBatch}));
+      for (; count != left; ++count) {
+        batch.items[count] = make(plan_.finder.find(blocks[count]), blocks[count]);
+      }
+      at_ += left;
+    } else {
+      while (count != kBatch && more()) batch.items[count++] = take_piece(make);
+    }
+    batch.count = count;
+    for (; count != kBatch; ++count) batch.items[count] = batch.items[count - 1];
+  }
+
+ private:
+  static constexpr uint64_t kNumbers = 64;
+  static_assert(kNumbers % kBatch == 0);
+
+  template <class Make>
+  HWY_INLINE auto take_piece(const Make& make) {
+    if (rest_.count == 0) {
+      const uint64_t number = at_ - plan_.begin;
+      if (HWY_UNLIKELY(number % kNumbers == 0)) fill(at_ + kNumbers);
       ++at_;
-      const uint64_t block = blocks_[number / kBatch % 2][number % kBatch];
-      if constexpr (kWhole) return make(plan_.finder.find(block), block);
-      block_ = block;
-      rest_ = plan_.finder.find(block);
+      block_ = blocks_[number / kNumbers % 2][number % kNumbers];
+      rest_ = plan_.finder.find(block_);
     }
     BlockPlace piece = rest_;
     if (piece.count > kPiece) piece.count = kPiece;
@@ -68,61 +103,74 @@ class PieceSource {
     return make(piece, block_);
   }
 
- private:
-  static constexpr uint64_t kBatch = 64;
-
-  // The numbers of a batch of blocks, a batch before they are needed: that hides what it takes.
+  // The numbers of some blocks, as many before they are needed: that hides what it takes.
   HWY_INLINE void fill(uint64_t from) {
     if (from >= plan_.end) return;
     const uint64_t left = plan_.end - from;
     const Subset& subset = plan_.subset;
     permuted_blocks(plan_.permutation, subset.part + from * subset.parts, subset.parts,
-                    left < kBatch ? left : kBatch, blocks_[(from - plan_.begin) / kBatch % 2]);
+                    left < kNumbers ? left : kNumbers,
+                    blocks_[(from - plan_.begin) / kNumbers % 2]);
   }
 
   const WalkPlan& plan_;
   uint64_t at_;
   BlockPlace rest_ = {};
   uint64_t block_ = 0;
-  uint64_t blocks_[2][kBatch + HWY_LANES(uint32_t)];
+  uint64_t blocks_[2][kNumbers + HWY_LANES(uint32_t)];
 };
 
 template <bool kWhole, class Item, class Make, class Prefetch, class Visit>
 HWY_INLINE void walk_from(const WalkPlan& plan, size_t stream_bytes, const Make& make,
                           const Prefetch& prefetch, const Visit& visit) {
-  constexpr uint32_t kRing = 64;
+  constexpr uint32_t kRing = 8;
   constexpr size_t kAhead = 8192;  // bytes: well within a first-level cache
-  const size_t piece = (kWhole ? plan.subset.granularity : kPiece) * stream_bytes;
-  const auto ahead =
-      static_cast<uint32_t>(HWY_MIN(HWY_MAX(kAhead / piece, size_t{4}), size_t{kRing - 1}));
+  const size_t bytes = kBatch * (kWhole ? plan.subset.granularity : kPiece) * stream_bytes;
+  const auto ahead = static_cast<uint32_t>(HWY_MIN(HWY_MAX(kAhead / bytes, 1), kRing - 1));
   PieceSource<kWhole> pieces(plan);
-  Item ring[kRing];
+  Batch<Item> ring[kRing];
   uint32_t made = 0;
   for (; made < ahead && pieces.more(); ++made) {
-    ring[made] = pieces.take(make);
-    prefetch(ring[made]);
+    pieces.take(make, ring[made]);
+    for (const Item& item : ring[made].items) prefetch(item);
   }
   for (uint32_t visited = 0; visited != made; ++visited) {
+    const Batch<Item>& batch = ring[visited % kRing];
+    const Batch<Item>* later = &batch;  // at the end: nothing new
     if (HWY_LIKELY(pieces.more())) {
-      const Item next = pieces.take(make);
-      prefetch(next);
-      ring[made++ % kRing] = next;
+      pieces.take(make, ring[made % kRing]);
+      later = &ring[made++ % kRing];
     }
-    if (HWY_UNLIKELY(!visit(ring[visited % kRing]))) return;
+    if (HWY_UNLIKELY(!visit(batch, *later))) return;
   }
 }
 
-// make(place, block) for every piece and prefetch(item) of what it returns; a while later
-// visit(item), in order. Ends when visit returns false. `stream_bytes`: of one element, over all
-// arrays that lie in table order.
+// make(place, block) for every piece, prefetch(item) of what it returns for the first ones; then
+// visit(const Batch<Item>& batch, const Batch<Item>& later) in order, which prefetches the items of
+// `later` while it goes through those of `batch`. Ends when visit returns false. `stream_bytes`: of
+// one element, over all arrays that lie in table order.
 template <class Item, class Make, class Prefetch, class Visit>
-HWY_INLINE void walk_pieces(const WalkPlan& plan, size_t stream_bytes, const Make& make,
-                            const Prefetch& prefetch, const Visit& visit) {
+HWY_INLINE void walk_batches(const WalkPlan& plan, size_t stream_bytes, const Make& make,
+                             const Prefetch& prefetch, const Visit& visit) {
   if (plan.subset.granularity <= kPiece) {
     walk_from<true, Item>(plan, stream_bytes, make, prefetch, visit);
   } else {
     walk_from<false, Item>(plan, stream_bytes, make, prefetch, visit);
   }
+}
+
+// The same with visit(const Item&) of one piece, which always goes on.
+template <class Item, class Make, class Prefetch, class Visit>
+HWY_INLINE void walk_pieces(const WalkPlan& plan, size_t stream_bytes, const Make& make,
+                            const Prefetch& prefetch, const Visit& visit) {
+  walk_batches<Item>(plan, stream_bytes, make, prefetch,
+                     [&](const Batch<Item>& batch, const Batch<Item>& later) HWY_ATTR {
+                       for (uint32_t i = 0; i < batch.count; ++i) {
+                         prefetch(later.items[i]);
+                         visit(batch.items[i]);
+                       }
+                       return true;
+                     });
 }
 
 }  // namespace asyncmesh::kernels::HWY_NAMESPACE
