@@ -13,24 +13,25 @@ using kernels::TensorView;
 
 Status invalid(std::string text) { return {Code::kInvalidArgument, std::move(text)}; }
 
-Status check_tables(const ParameterTable& table, const ParameterTable& like) {
-  const std::span weights(table.tensors, table.size);
-  const std::span gradients(like.tensors, like.size);
-  if (!kernels::storable(table.storage)) return invalid("no table is stored in a scaled encoding");
-  if (table.storage != like.storage) {
+Status check_tables(const ParameterTable& weights, const ParameterTable& gradients) {
+  if (!kernels::storable(weights.storage)) {
+    return invalid("no table is stored in a scaled encoding");
+  }
+  if (weights.storage != gradients.storage) {
     return invalid("weights and gradients are stored in different formats");
   }
-  if (weights.size() != gradients.size()) {
-    return invalid(
-        fmt::format("{} weight tensors, {} gradients", weights.size(), gradients.size()));
+  if (weights.size != gradients.size) {
+    return invalid(fmt::format("{} weight tensors, {} gradients", weights.size, gradients.size));
   }
-  for (size_t i = 0; i < weights.size(); ++i) {
-    if (weights[i].count != gradients[i].count) {
-      return invalid(fmt::format("tensor {} has {} weights and {} gradients", i, weights[i].count,
-                                 gradients[i].count));
+  for (uint32_t i = 0; i < weights.size; ++i) {
+    const TensorView& weight = weights.tensors[i];
+    const TensorView& gradient = gradients.tensors[i];
+    if (weight.count != gradient.count) {
+      return invalid(fmt::format("tensor {} has {} weights and {} gradients", i, weight.count,
+                                 gradient.count));
     }
-    if (weights[i].count == 0) continue;
-    if (weights[i].data == nullptr || gradients[i].data == nullptr) {
+    if (weight.count == 0) continue;
+    if (weight.data == nullptr || gradient.data == nullptr) {
       return invalid(fmt::format("tensor {} is null", i));
     }
   }
@@ -202,20 +203,20 @@ void Nadamw::refresh(const kernels::ParameterTable* mirror) const {
   }
 }
 
-Status Nadamw::rebind(const ParameterTable& table, const ParameterTable& like) {
-  ASYNCMESH_RETURN_IF_ERROR(check_tables(table, like));
-  if (table.storage != storage_)
+Status Nadamw::rebind(const ParameterTable& weights, const ParameterTable& gradients) {
+  ASYNCMESH_RETURN_IF_ERROR(check_tables(weights, gradients));
+  if (weights.storage != storage_) {
     return invalid("the tensors are stored otherwise than at creation");
-  const std::span weights(table.tensors, table.size);
-  const std::span gradients(like.tensors, like.size);
+  }
   const auto same_count = [](const TensorView& a, const TensorView& b) {
     return a.count == b.count;
   };
-  if (!std::equal(weights.begin(), weights.end(), weights_.begin(), weights_.end(), same_count)) {
+  if (!std::equal(weights.tensors, weights.tensors + weights.size, weights_.begin(), weights_.end(),
+                  same_count)) {
     return invalid("the tensors have other counts than at creation");
   }
-  std::copy(weights.begin(), weights.end(), weights_.begin());
-  std::copy(gradients.begin(), gradients.end(), gradients_.begin());
+  std::copy_n(weights.tensors, weights.size, weights_.begin());
+  std::copy_n(gradients.tensors, gradients.size, gradients_.begin());
   return {};
 }
 

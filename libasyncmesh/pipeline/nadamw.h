@@ -86,8 +86,8 @@ class Nadamw {
 
   uint64_t steps() const { return steps_; }
   const NadamwConfig& config() const { return config_; }
-  // Weights and gradients that moved; counts and storage must be the same.
-  Status rebind(const kernels::ParameterTable& table, const kernels::ParameterTable& like);
+  // Tables that moved; counts and storage must be the same.
+  Status rebind(const kernels::ParameterTable& weights, const kernels::ParameterTable& gradients);
 
   // t, product and moments, exactly. TooLarge: `buffer` is smaller than state_bytes(). Mismatch:
   // another table, or bytes that no optimiser wrote; nothing changed.
