@@ -6,7 +6,7 @@
 // backend). Everything else is a fixed sequence of IEEE operations, rounded to nearest, without
 // contraction to fma: results depend neither on the compiler, nor on the instruction set, nor on
 // the number of threads, and are bitwise equal on CPU and CUDA but for sums over many elements
-// (sum_of_squares, compare: fixed order per backend, in double).
+// (sum_of_squares, compare: fixed order per backend, in double) and for which NaN arithmetic makes.
 // `average` sums weight x value in fp32 in member order and multiplies by the reciprocal of the
 // weight sum, computed once in double and rounded: the same contributions give bitwise the same
 // mean on every rank, whatever the caller's flush-to-zero mode. A contribution is *finite* when all
@@ -139,8 +139,8 @@ struct Table {
   // k <= elements <= kMaxSelectable. The k-th score is bracketed by a random sample, which fails
   // once in some ten thousand calls; exact histograms over the data then find it. The CPU takes the
   // threshold's guess instead where a small sample does not speak against it, and one pass over the
-  // data: two when the guess was wrong, up to four more when the sample was. On CUDA *threshold is
-  // device memory.
+  // data: two when the guess was wrong, up to four more when the sample was. CUDA takes no guess:
+  // one pass, or five; *threshold is device memory.
   void (*top_change)(const Change& change, uint64_t k, Threshold* threshold, uint32_t* indices,
                      void* workspace, const Execution& on);
   // Values in the order of `indices`.

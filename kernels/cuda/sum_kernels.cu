@@ -30,6 +30,16 @@ __global__ void __launch_bounds__(kThreads) total_kernel(double* sums) {
   device::add_group_sums<1>(sum, sums);
 }
 
+constexpr uint32_t kTogether = 4;  // quads that are read before the first is added
+
+// The quad from `i` on, 0 where there is none.
+__device__ Values<4> quad_at(const float* values, uint64_t count, uint64_t i) {
+  Values<4> quad;
+  ASYNCMESH_UNROLLED
+  for (uint32_t j = 0; j < 4; ++j) quad.at[j] = i + j < count ? values[i + j] : 0;
+  return quad;
+}
+
 __global__ void __launch_bounds__(kThreads)
     squares_kernel(const float* values, uint64_t count, double* sums) {
   if (uint64_t{blockIdx.x} * kThreads * 4 >= count) return;  // the whole group
@@ -37,18 +47,21 @@ __global__ void __launch_bounds__(kThreads)
   double sum[1] = {0};
   const uint64_t stride = static_cast<uint64_t>(gridDim.x) * blockDim.x * 4;
   uint64_t i = (static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * 4;
-  for (; i < count; i += stride) {
-    Values<4> quad = {};
-    if (aligned && i + 4 <= count) {
-      quad = device::read<4>(values, i);
-    } else {
-      ASYNCMESH_UNROLLED
-      for (uint32_t j = 0; j < 4; ++j) quad.at[j] = i + j < count ? values[i + j] : 0;
+  for (; i < count; i += kTogether * stride) {
+    Values<4> quads[kTogether];
+    const bool whole = aligned && i + (kTogether - 1) * stride + 4 <= count;
+    ASYNCMESH_UNROLLED
+    for (uint32_t k = 0; k < kTogether; ++k) {
+      const uint64_t at = i + k * stride;
+      quads[k] = whole ? device::read<4>(values, at) : quad_at(values, count, at);
     }
     ASYNCMESH_UNROLLED
-    for (uint32_t j = 0; j < 4; ++j) {
-      const auto value = static_cast<double>(quad.at[j]);
-      sum[0] += value * value;
+    for (uint32_t k = 0; k < kTogether; ++k) {
+      ASYNCMESH_UNROLLED
+      for (uint32_t j = 0; j < 4; ++j) {
+        const auto value = static_cast<double>(quads[k].at[j]);
+        sum[0] += value * value;
+      }
     }
   }
   device::add_group_sums<1>(sum, sums + kResults);

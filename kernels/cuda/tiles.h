@@ -25,11 +25,16 @@ __device__ inline void gather_flat(const float* array, uint64_t first, uint32_t 
   }
 }
 
-// The thread's scores of tile `tile` of the launch; returns which there are.
+// Where the thread's row of a tile of the table starts.
+__device__ inline uint64_t row_start(uint64_t tile) {
+  return tile * kTile + threadIdx.x / device::kRowLanes * kScaled;
+}
+
+// The thread's scores of a tile; returns which of them are of this launch.
 __device__ inline uint32_t tile_scores(const device::TableSource& source, const Scores& from,
                                        uint64_t tile, uint32_t (&scores)[kLaneValues]) {
   const uint32_t lane = threadIdx.x % device::kRowLanes;
-  const uint64_t first = source.begin() + tile * kTile + threadIdx.x / device::kRowLanes * kScaled;
+  const uint64_t first = row_start(tile);
   float w[kLaneValues], reference[kLaneValues], weight[kLaneValues];
   const uint32_t present = device::gather(source, first, lane, w);
   gather_flat(from.reference, first, lane, present, reference);
@@ -44,8 +49,16 @@ __device__ inline uint32_t tile_scores(const device::TableSource& source, const 
   return present;
 }
 
-__device__ inline uint64_t tiles_of(const TableLaunch& table) {
-  return (table.end_element - table.begin_element + kTile - 1) / kTile;
+// Calls visit(tile) for the group's share of the tiles that the launch has elements of.
+template <typename Visit>
+__device__ void for_tiles(const TableLaunch& table, const Visit& visit) {
+  const uint64_t end = tiles_in(table.end_element);
+  for (uint64_t tile = table.begin_element / kTile + blockIdx.x; tile < end; tile += gridDim.x) {
+    visit(tile);
+  }
+}
+inline uint32_t tile_groups(const TableLaunch& table) {
+  return groups_for(tiles_in(table.end_element) - table.begin_element / kTile, 1);
 }
 
 }  // namespace asyncmesh::kernels::selection

@@ -14,11 +14,6 @@ uint64_t elements_of(const ParameterTable& table) {
   return elements;
 }
 
-// Every launch starts a tile.
-uint64_t most_tiles(uint64_t elements) {
-  return elements / kTile + elements / TableLaunch::kMaxTensors + 2;
-}
-
 class Workspace {
  public:
   explicit Workspace(void* memory) : memory_(static_cast<std::byte*>(memory)) {}
@@ -35,31 +30,28 @@ class Workspace {
   size_t bytes_ = 0;
 };
 
-// step(launch, number of its first tile) for each launch; returns the number of tiles.
+// step(launch) for each launch that the table takes.
 template <typename Step>
-uint64_t for_launches(const ParameterTable& table, const Step& step) {
-  uint64_t tiles = 0;
+void for_launches(const ParameterTable& table, const Step& step) {
   TableLaunches launches(table, nullptr);
-  while (launches.next()) {
-    const TableLaunch& launch = launches.launch();
-    step(launch, tiles);
-    tiles += (launch.end_element - launch.begin_element + kTile - 1) / kTile;
-  }
-  return tiles;
+  while (launches.next()) step(launches.launch());
 }
 
 }  // namespace
 
 size_t lay_out(uint64_t elements, void* workspace, Room& room) {
   Workspace memory(workspace);
-  const uint64_t tiles = most_tiles(elements);
+  const uint64_t tiles = tiles_in(elements), rows = (elements + kScaled - 1) / kScaled;
   const uint64_t room_for = elements / 16 + kOpenBelow;
   room.capacity = static_cast<uint32_t>(room_for < elements ? room_for : elements);
+  room.elements = elements;
   room.state = memory.take<State>(1);
   room.sample = memory.take<uint32_t>(kSample);
   room.tiles = memory.take<Tile>(tiles);
   room.before = memory.take<Pair>(tiles);
   room.pieces = memory.take<Pair>(tiles / kThreads + 1);
+  room.upper = memory.take<Word>(rows);
+  room.edge = memory.take<Word>(rows);
   room.survivors = memory.take<Survivor>(room.capacity);
   return memory.bytes();
 }
@@ -73,16 +65,14 @@ __global__ void forget_kernel(Threshold* threshold) {
 
 void find_score(const ParameterTable& table, const Scores& from, const Room& room, void* stream) {
   for (uint32_t round = 0; round < kRounds; ++round) {
-    histogram_survivors(round, room, stream);
-    for_launches(table, [&](const TableLaunch& launch, uint64_t) {
-      histogram_data(launch, from, round, room, stream);
-    });
+    histogram_survivors(room, stream);
+    for_launches(table,
+                 [&](const TableLaunch& launch) { histogram_data(launch, from, room, stream); });
     pick(round, room, stream);
   }
   settle(room, stream);
-  for_launches(table, [&](const TableLaunch& launch, uint64_t first_tile) {
-    count(launch, from, Pass::kExact, first_tile, room, stream);
-  });
+  for_launches(table,
+               [&](const TableLaunch& launch) { count(launch, from, Pass::kExact, room, stream); });
 }
 
 }  // namespace
@@ -93,8 +83,7 @@ size_t cuda_top_change_workspace(uint64_t elements, uint64_t /*k*/) {
   return selection::lay_out(elements, nullptr, room);
 }
 
-// The threshold of the call before is not used: the sample costs less than one thousandth of a
-// pass.
+// The threshold of the call before is not used: see the README.
 void cuda_top_change(const Change& change, uint64_t k, Threshold* threshold, uint32_t* indices,
                      void* workspace, const Execution& on) {
   using namespace selection;
@@ -106,21 +95,17 @@ void cuda_top_change(const Change& change, uint64_t k, Threshold* threshold, uin
   if (elements <= kOpenBelow) {
     open_bracket(room, on.stream);
   } else {
-    for_launches(change.table, [&](const TableLaunch& launch, uint64_t) {
-      sample(launch, from, elements, room, on.stream);
-    });
-    bracket(elements, k, room, on.stream);
+    for_launches(change.table,
+                 [&](const TableLaunch& launch) { sample(launch, from, room, on.stream); });
+    bracket(k, room, on.stream);
   }
-  const uint64_t tiles =
-      for_launches(change.table, [&](const TableLaunch& launch, uint64_t first_tile) {
-        count(launch, from, Pass::kFirst, first_tile, room, on.stream);
-      });
+  for_launches(change.table, [&](const TableLaunch& launch) {
+    count(launch, from, Pass::kFirst, room, on.stream);
+  });
   judge(k, room, on.stream);
   find_score(change.table, from, room, on.stream);
-  scan_tiles(tiles, room, threshold, on.stream);
-  for_launches(change.table, [&](const TableLaunch& launch, uint64_t first_tile) {
-    emit(launch, from, k, first_tile, room, indices, on.stream);
-  });
+  scan_tiles(room, threshold, on.stream);
+  emit(k, room, indices, on.stream);
 }
 
 }  // namespace asyncmesh::kernels

@@ -1,20 +1,21 @@
 // top_change on the device: what its kernels share.
 //
 //   sample    one random element of each of kSample equal strata; from it a bracket [low, high]
-//   that
-//             holds the k-th score but for bad luck
-//   count     pass 1 over the data: each tile of kTile elements counts the scores above `high`, at
-//             `high`, at `low` and between; those between are survivors, appended with their tile
+//             that holds the k-th score but for bad luck
+//   count     the pass over the data: a few bits for each element say whether its score is above
+//             `high`, at an edge of the bracket, or between; those between are survivors, listed
+//             with their score. Tiles of kTile elements count each kind
 //   judge     where the k-th score is; `exact` if it is not in the bracket, or if more survive than
 //             there is room for
-//   histogram, pick   the k-th score, in three rounds over the survivors (exact: over the data)
-//   settle    the tiles of the survivors learn what they have above and at the k-th score
-//             (exact: another count, with that score as the bracket)
+//   histogram, pick   the k-th score, in up to three rounds over the survivors (exact: over the
+//             data)
+//   settle    the survivors correct their bits and the counts of their tiles
+//             (exact: another count, with the k-th score as the bracket)
 //   sum, scan what lies before each tile
-//   emit      pass 2 over the data: indices in order
+//   emit      from the bits: indices in order
 //
-// Nothing of this is decided on the host: kernels that are not needed return at once. A tile is of
-// one launch; tiles are numbered over all launches of a table.
+// Nothing of this is decided on the host: kernels that are not needed return at once. A launch that
+// begins within a tile, or a row, adds to what the launch before left there.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +32,10 @@ namespace asyncmesh::kernels::selection {
 inline constexpr uint32_t kTile = kGroupValues;
 inline constexpr uint32_t kSample = 16384;
 inline constexpr uint64_t kOpenBelow = 65536;  // elements for which all count as between
-inline constexpr uint32_t kBins = 2048;
-inline constexpr uint32_t kRounds = 3;  // of 11, 11 and 9 bits
+inline constexpr uint32_t kBinBits = 11;
+inline constexpr uint32_t kBins = 1U << kBinBits;
+inline constexpr uint32_t kScoreBits = 31;
+inline constexpr uint32_t kRounds = (kScoreBits + kBinBits - 1) / kBinBits;
 inline constexpr uint32_t kScoreLimit = 0x7F800000U;
 
 enum class Where : uint32_t { kHigh, kBetween, kLow, kExact };  // the k-th score
@@ -42,7 +45,8 @@ struct State {
   uint32_t low, high;
   Where where;
   uint32_t rank;   // of the k-th score among those that the histograms count, from 1
-  uint32_t score;  // of it; while it is looked for, its leading bits
+  uint32_t score;  // of it; while it is looked for, it is in [score, score + 2^bits)
+  uint32_t bits;
   uint32_t survivors;
   unsigned long long above, at_high, at_low, between;  // of the whole table
   uint32_t histogram[kBins];
@@ -54,8 +58,12 @@ struct Tile {
 };
 
 struct Survivor {
-  uint32_t score, tile;
+  uint32_t score, element;
 };
+
+// What is selected of a row of 64 elements is told by two words: of kHigh and kExact, `upper`
+// without `edge`, and both are ties; of the others, `upper`, and `edge` without it are ties.
+using Word = unsigned long long;
 
 // Selected for certain and at the k-th score, in the upper and the lower half.
 using Pair = unsigned long long;
@@ -89,9 +97,14 @@ struct Room {
   Tile* tiles;
   Pair* before;  // each tile, within its piece of kThreads tiles
   Pair* pieces;  // before each piece
+  Word* upper;   // each row: above, at high or between; of the last, settle leaves what is selected
+  Word* edge;    // each row: at high or at low; settle: at the k-th score
   Survivor* survivors;
   uint32_t capacity;  // of survivors
+  uint64_t elements;
 };
+ASYNCMESH_INLINE uint64_t tiles_in(uint64_t elements) { return (elements + kTile - 1) / kTile; }
+
 // Returns the bytes; with a null workspace that alone makes sense.
 size_t lay_out(uint64_t elements, void* workspace, Room& room);
 

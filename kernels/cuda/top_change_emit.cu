@@ -1,4 +1,4 @@
-// What lies before each tile of top_change, and pass 2: the indices.
+// What lies before each tile of top_change, and its indices from the bits of its rows.
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/scan.h"
 #include "kernels/cuda/tiles.h"
@@ -8,10 +8,9 @@ namespace asyncmesh::kernels::selection {
 namespace {
 
 // Pieces of kThreads tiles; `pieces` gets the sum of each.
-__global__ void __launch_bounds__(kThreads)
-    sum_tiles_kernel(const __grid_constant__ Room room, uint64_t tiles) {
+__global__ void __launch_bounds__(kThreads) sum_tiles_kernel(const __grid_constant__ Room room) {
   const Where where = room.state->where;
-  const uint64_t pieces = (tiles + kThreads - 1) / kThreads;
+  const uint64_t tiles = tiles_in(room.elements), pieces = (tiles + kThreads - 1) / kThreads;
   for (uint64_t piece = blockIdx.x; piece < pieces; piece += gridDim.x) {
     const uint64_t tile = piece * kThreads + threadIdx.x;
     const Pair own = tile < tiles ? selected(room.tiles[tile], where) : 0;
@@ -23,108 +22,85 @@ __global__ void __launch_bounds__(kThreads)
 
 // One group. Leaves the threshold for the next call.
 __global__ void __launch_bounds__(kThreads)
-    scan_pieces_kernel(const __grid_constant__ Room room, uint64_t tiles, Threshold* threshold) {
-  device::scan_array(room.pieces, (tiles + kThreads - 1) / kThreads);
+    scan_pieces_kernel(const __grid_constant__ Room room, Threshold* threshold) {
+  device::scan_array(room.pieces, (tiles_in(room.elements) + kThreads - 1) / kThreads);
   if (threadIdx.x != 0) return;
   threshold->score = float_of(room.state->score);
-  threshold->passes = room.state->where == Where::kExact ? 3 + kRounds : 2;
+  threshold->passes = room.state->where == Where::kExact ? 2 + kRounds : 1;
 }
 
-__device__ uint64_t or_of_row(uint64_t bits) {
-  for (int step = 1; step < static_cast<int>(device::kRowLanes); step *= 2) {
-    bits |= __shfl_xor_sync(device::kAllLanes, static_cast<Pair>(bits), step);
-  }
-  return bits;
-}
-
-// A row's elements above and at the k-th score, one bit each, known to all its lanes.
-struct RowBits {
-  uint64_t above, ties;
+// A thread's 16 elements of a row, one bit each.
+struct Share {
+  uint32_t above, ties;
 };
 
-__device__ RowBits bits_of_row(const uint32_t (&scores)[kLaneValues], uint32_t present,
-                               uint32_t score) {
-  const uint32_t lane = threadIdx.x % device::kRowLanes;
-  RowBits bits = {};
-  ASYNCMESH_UNROLLED
-  for (uint32_t i = 0; i < kLaneValues; ++i) {
-    if ((present >> i & 1) == 0) continue;
-    const uint64_t bit = 1ULL << device::lane_offset(lane, i);
-    if (scores[i] > score) bits.above |= bit;
-    if (scores[i] == score) bits.ties |= bit;
-  }
-  return {or_of_row(bits.above), or_of_row(bits.ties)};
+__device__ Share share_of(const Room& room, uint64_t tile, Where where) {
+  const uint64_t first = row_start(tile);
+  if (first >= room.elements) return {};
+  const Word upper = room.upper[first / kScaled], edge = room.edge[first / kScaled];
+  const bool at_edge = where == Where::kHigh || where == Where::kExact;
+  const Word above = at_edge ? upper & ~edge : upper;
+  const Word ties = at_edge ? upper & edge : edge & ~upper;
+  const uint32_t shift = threadIdx.x % device::kRowLanes * kLaneValues;
+  return {static_cast<uint32_t>(above >> shift) & 0xFFFF,
+          static_cast<uint32_t>(ties >> shift) & 0xFFFF};
 }
 
-__device__ uint32_t count_bits(uint64_t bits) { return static_cast<uint32_t>(__popcll(bits)); }
-
-// What the rows of the tile before the caller's have, two counts to a word. `warps` is shared.
-__device__ uint32_t before_row(const RowBits& bits, uint32_t* warps) {
-  const uint32_t own = count_bits(bits.above) | count_bits(bits.ties) << 16;
-  const uint32_t lane = threadIdx.x % kWarp;
-  uint32_t upto = own;
-  for (uint32_t step = device::kRowLanes; step < kWarp; step *= 2) {
-    const uint32_t before = __shfl_up_sync(device::kAllLanes, upto, step);
-    if (lane >= step) upto += before;
-  }
-  __syncthreads();
-  if (lane == kWarp - 1) warps[threadIdx.x / kWarp] = upto;
-  __syncthreads();
-  for (uint32_t warp = 0; warp < threadIdx.x / kWarp; ++warp) upto += warps[warp];
-  return upto - own;
-}
-
+__device__ uint32_t count_bits(uint32_t bits) { return static_cast<uint32_t>(__popc(bits)); }
 __device__ uint32_t lesser(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
+// The thread's indices to `list`, which has those of the tile in order, and room for kTile.
+// `ties_left` are wanted of the tile's ties.
+__device__ void list_share(const Share& share, uint32_t first, uint32_t ties_left, uint32_t* list) {
+  const uint32_t own = count_bits(share.above) | count_bits(share.ties) << 16;
+  const uint32_t before = device::inclusive_scan(own) - own;
+  uint32_t above = before & 0xFFFF, ties = before >> 16;
+  for (uint32_t left = share.above | share.ties; left != 0; left &= left - 1) {
+    const uint32_t bit = left & (~left + 1);
+    const uint32_t at = above + lesser(ties, ties_left);
+    const bool is_above = (share.above & bit) != 0;
+    if (is_above || ties < ties_left) list[at] = first + count_bits(bit - 1);
+    above += is_above ? 1 : 0;
+    ties += is_above ? 0 : 1;
+  }
+}
+
+// By way of shared memory: a row has a few indices only, or none.
 __global__ void __launch_bounds__(kThreads)
-    emit_kernel(const __grid_constant__ TableLaunch table, const Scores from, uint32_t k,
-                uint64_t first_tile, const __grid_constant__ Room room, uint32_t* indices) {
-  __shared__ uint32_t warps[kThreads / kWarp];
-  const device::TableSource source(table);
-  const uint32_t score = room.state->score, wanted_ties = room.state->rank;
-  const uint32_t lane = threadIdx.x % device::kRowLanes;
-  for (uint64_t tile = blockIdx.x; tile < tiles_of(table); tile += gridDim.x) {
-    const uint64_t number = first_tile + tile;
-    const Pair before_tile = room.before[number] + room.pieces[number / kThreads];
-    const Pair own = selected(room.tiles[number], room.state->where);
-    const auto ties_before_tile = static_cast<uint32_t>(before_tile);
-    if (own >> 32 == 0 && (static_cast<uint32_t>(own) == 0 || ties_before_tile >= wanted_ties)) {
-      continue;  // the whole group
+    emit_kernel(const __grid_constant__ Room room, uint32_t k, uint32_t* indices) {
+  __shared__ uint32_t list[kTile];
+  const uint32_t wanted_ties = room.state->rank;
+  const Where where = room.state->where;
+  const uint64_t tiles = tiles_in(room.elements);
+  for (uint64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    const Pair before = room.before[tile] + room.pieces[tile / kThreads];
+    const Pair own = selected(room.tiles[tile], where);
+    const uint32_t ties_before = lesser(static_cast<uint32_t>(before), wanted_ties);
+    const uint32_t ties = lesser(static_cast<uint32_t>(own), wanted_ties - ties_before);
+    const uint32_t count = static_cast<uint32_t>(own >> 32) + ties;
+    if (count == 0) continue;  // the whole group
+    const uint64_t first = row_start(tile) + threadIdx.x % device::kRowLanes * kLaneValues;
+    list_share(share_of(room, tile, where), static_cast<uint32_t>(first), ties, list);
+    __syncthreads();
+    const uint64_t out = (before >> 32) + ties_before;
+    for (uint32_t i = threadIdx.x; i < count; i += kThreads) {
+      if (out + i < k) indices[out + i] = list[i];
     }
-    uint32_t scores[kLaneValues];
-    const uint32_t present = tile_scores(source, from, tile, scores);
-    const RowBits bits = bits_of_row(scores, present, score);
-    const uint32_t in_tile = before_row(bits, warps);
-    const uint32_t above = static_cast<uint32_t>(before_tile >> 32) + (in_tile & 0xFFFF);
-    const uint32_t ties = ties_before_tile + (in_tile >> 16);
-    const uint64_t first =
-        source.begin() + tile * kTile + threadIdx.x / device::kRowLanes * kScaled;
-    ASYNCMESH_UNROLLED
-    for (uint32_t i = 0; i < kLaneValues; ++i) {
-      const uint32_t offset = device::lane_offset(lane, i);
-      const bool is_above = (bits.above >> offset & 1) != 0;
-      if (!is_above && (bits.ties >> offset & 1) == 0) continue;
-      const uint64_t below = (1ULL << offset) - 1;
-      const uint32_t ties_before = ties + count_bits(bits.ties & below);
-      if (!is_above && ties_before >= wanted_ties) continue;
-      const uint32_t at = above + count_bits(bits.above & below) + lesser(ties_before, wanted_ties);
-      if (at < k) indices[at] = static_cast<uint32_t>(first + offset);
-    }
+    __syncthreads();
   }
 }
 
 }  // namespace
 
-void scan_tiles(uint64_t tiles, const Room& room, Threshold* threshold, void* stream) {
-  launch_kernel(sum_tiles_kernel, groups_for(tiles, kThreads), kThreads, 0, stream, room, tiles);
-  launch_kernel(scan_pieces_kernel, 1, kThreads, 0, stream, room, tiles, threshold);
+void scan_tiles(const Room& room, Threshold* threshold, void* stream) {
+  launch_kernel(sum_tiles_kernel, groups_for(tiles_in(room.elements), kThreads), kThreads, 0,
+                stream, room);
+  launch_kernel(scan_pieces_kernel, 1, kThreads, 0, stream, room, threshold);
 }
 
-void emit(const TableLaunch& table, const Scores& from, uint64_t k, uint64_t first_tile,
-          const Room& room, uint32_t* indices, void* stream) {
-  const uint64_t elements = table.end_element - table.begin_element;
-  launch_kernel(emit_kernel, groups_for(elements, kTile), kThreads, 0, stream, table, from,
-                static_cast<uint32_t>(k), first_tile, room, indices);
+void emit(uint64_t k, const Room& room, uint32_t* indices, void* stream) {
+  launch_kernel(emit_kernel, groups_for(tiles_in(room.elements), 1), kThreads, 0, stream, room,
+                static_cast<uint32_t>(k), indices);
 }
 
 }  // namespace asyncmesh::kernels::selection

@@ -8,25 +8,23 @@
 namespace asyncmesh::kernels::selection {
 namespace {
 
-// The bits that a round looks at start here; those above are known.
-__host__ __device__ constexpr uint32_t shift_of(uint32_t round) {
-  return round == 0 ? 20 : round == 1 ? 9 : 0;
-}
-
-// A histogram in shared memory, added to the global one at the end.
+// A histogram of the scores that may be the k-th, in shared memory, added to the global one at the
+// end.
 class Bins {
  public:
-  __device__ Bins(uint32_t* bins, uint32_t round, uint32_t known)
-      : bins_(bins),
-        shift_(shift_of(round)),
-        above_(round == 0 ? 31 : shift_of(round - 1)),
-        known_(known) {
+  // The scores of a bin differ in this many bits.
+  __device__ static uint32_t shift_of(uint32_t bits) {
+    return bits > kBinBits ? bits - kBinBits : 0;
+  }
+
+  __device__ Bins(uint32_t* bins, const State& state)
+      : bins_(bins), first_(state.score), bits_(state.bits), shift_(shift_of(state.bits)) {
     for (uint32_t i = threadIdx.x; i < kBins; i += blockDim.x) bins_[i] = 0;
     __syncthreads();
   }
   __device__ void add(uint32_t score) {
-    if (score >> above_ != known_ >> above_) return;
-    atomicAdd(&bins_[score >> shift_ & ((1U << (above_ - shift_)) - 1)], 1);
+    const uint32_t offset = score - first_;  // from 2^31 on where it is below
+    if (offset >> bits_ == 0) atomicAdd(&bins_[offset >> shift_], 1);
   }
   __device__ void finish(uint32_t* global) const {
     __syncthreads();
@@ -37,32 +35,33 @@ class Bins {
 
  private:
   uint32_t* bins_;
-  uint32_t shift_, above_, known_;
+  uint32_t first_, bits_, shift_;
 };
 
 __global__ void __launch_bounds__(kThreads)
     histogram_data_kernel(const __grid_constant__ TableLaunch table, const Scores from,
-                          uint32_t round, State* state) {
+                          State* state) {
   __shared__ uint32_t shared[kBins];
   if (state->where != Where::kExact) return;
   const device::TableSource source(table);
-  Bins bins(shared, round, state->score);
-  for (uint64_t tile = blockIdx.x; tile < tiles_of(table); tile += gridDim.x) {
+  Bins bins(shared, *state);
+  for_tiles(table, [&](uint64_t tile) {
     uint32_t scores[kLaneValues];
     const uint32_t present = tile_scores(source, from, tile, scores);
     ASYNCMESH_UNROLLED
     for (uint32_t i = 0; i < kLaneValues; ++i) {
       if ((present >> i & 1) != 0) bins.add(scores[i]);
     }
-  }
+  });
   bins.finish(state->histogram);
 }
 
+// A narrow bracket takes fewer rounds than there are.
 __global__ void __launch_bounds__(kThreads)
-    histogram_survivors_kernel(const Survivor* survivors, uint32_t round, State* state) {
+    histogram_survivors_kernel(const Survivor* survivors, State* state) {
   __shared__ uint32_t shared[kBins];
-  if (state->where != Where::kBetween) return;
-  Bins bins(shared, round, state->score);
+  if (state->where != Where::kBetween || state->bits == 0) return;
+  Bins bins(shared, *state);
   const uint64_t count = state->survivors, stride = uint64_t{gridDim.x} * blockDim.x;
   for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
     bins.add(survivors[i].score);
@@ -70,12 +69,13 @@ __global__ void __launch_bounds__(kThreads)
   bins.finish(state->histogram);
 }
 
-// One group: the bin of the k-th score adds its bits to what is known.
+// One group: the bin of the k-th score narrows down what it may be.
 __global__ void __launch_bounds__(kThreads) pick_kernel(uint32_t round, State* state) {
   if (state->where != Where::kExact && state->where != Where::kBetween) return;
+  if (state->bits == 0) return;
   constexpr uint32_t kOwn = kBins / kThreads;
   const uint32_t top = kBins - 1 - threadIdx.x * kOwn;  // each thread has kOwn bins, down from here
-  const uint32_t rank = state->rank;
+  const uint32_t rank = state->rank, shift = Bins::shift_of(state->bits);
   uint32_t own = 0;
   for (uint32_t i = 0; i < kOwn; ++i) own += state->histogram[top - i];
   const auto upto = device::inclusive_scan(own);
@@ -84,7 +84,8 @@ __global__ void __launch_bounds__(kThreads) pick_kernel(uint32_t round, State* s
     uint32_t bin = top;
     for (; before + state->histogram[bin] < rank; --bin) before += state->histogram[bin];
     state->rank = rank - before;
-    state->score |= bin << shift_of(round);
+    state->score += bin << shift;
+    state->bits = shift;
   }
   __syncthreads();
   for (uint32_t i = 0; i < kOwn; ++i) state->histogram[top - i] = 0;
@@ -92,30 +93,47 @@ __global__ void __launch_bounds__(kThreads) pick_kernel(uint32_t round, State* s
   if (threadIdx.x == 0 && round + 1 == kRounds) state->low = state->high = state->score;
 }
 
+// What the rows know of the edges is of no use where the k-th score is between them.
 __global__ void __launch_bounds__(kThreads)
-    settle_kernel(const Survivor* survivors, const State* state, Tile* tiles) {
+    forget_edges_kernel(Word* edge, uint64_t rows, const State* state) {
   if (state->where != Where::kBetween) return;
-  const uint64_t count = state->survivors, stride = uint64_t{gridDim.x} * blockDim.x;
+  const uint64_t stride = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < rows; i += stride) {
+    edge[i] = 0;
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) settle_kernel(const __grid_constant__ Room room) {
+  const State& state = *room.state;
+  const Where where = state.where;
+  if (where != Where::kBetween && where != Where::kHigh) return;
+  const uint64_t count = state.survivors, stride = uint64_t{gridDim.x} * blockDim.x;
   for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
-    const Survivor survivor = survivors[i];
-    if (survivor.score < state->score) continue;
-    Tile& tile = tiles[survivor.tile];
-    atomicAdd(survivor.score > state->score ? &tile.between_above : &tile.between_at, 1);
+    const Survivor survivor = room.survivors[i];
+    const uint32_t row = survivor.element / kScaled;
+    const Word bit = Word{1} << survivor.element % kScaled;
+    Tile& tile = room.tiles[survivor.element / kTile];
+    if (where == Where::kBetween && survivor.score > state.score) {
+      atomicAdd(&tile.between_above, 1);
+      continue;
+    }
+    atomicAnd(&room.upper[row], ~bit);
+    if (where == Where::kHigh || survivor.score != state.score) continue;
+    atomicAdd(&tile.between_at, 1);
+    atomicOr(&room.edge[row], bit);
   }
 }
 
 }  // namespace
 
-void histogram_data(const TableLaunch& table, const Scores& from, uint32_t round, const Room& room,
-                    void* stream) {
-  const uint64_t elements = table.end_element - table.begin_element;
-  launch_kernel(histogram_data_kernel, groups_for(elements, kTile), kThreads, 0, stream, table,
-                from, round, room.state);
+void histogram_data(const TableLaunch& table, const Scores& from, const Room& room, void* stream) {
+  launch_kernel(histogram_data_kernel, tile_groups(table), kThreads, 0, stream, table, from,
+                room.state);
 }
 
-void histogram_survivors(uint32_t round, const Room& room, void* stream) {
+void histogram_survivors(const Room& room, void* stream) {
   launch_kernel(histogram_survivors_kernel, groups_for(room.capacity, kTile), kThreads, 0, stream,
-                room.survivors, round, room.state);
+                room.survivors, room.state);
 }
 
 void pick(uint32_t round, const Room& room, void* stream) {
@@ -123,8 +141,10 @@ void pick(uint32_t round, const Room& room, void* stream) {
 }
 
 void settle(const Room& room, void* stream) {
-  launch_kernel(settle_kernel, groups_for(room.capacity, kTile), kThreads, 0, stream,
-                room.survivors, room.state, room.tiles);
+  const uint64_t rows = (room.elements + kScaled - 1) / kScaled;
+  launch_kernel(forget_edges_kernel, groups_for(rows, kTile), kThreads, 0, stream, room.edge, rows,
+                room.state);
+  launch_kernel(settle_kernel, groups_for(room.capacity, kTile), kThreads, 0, stream, room);
 }
 
 }  // namespace asyncmesh::kernels::selection

@@ -6,8 +6,6 @@
 namespace asyncmesh::kernels::selection {
 namespace {
 
-constexpr uint32_t kScoreBits = 31;
-
 __global__ void __launch_bounds__(kThreads)
     sample_kernel(const __grid_constant__ TableLaunch table, const Scores from, uint64_t elements,
                   uint32_t* sample) {
@@ -21,43 +19,50 @@ __global__ void __launch_bounds__(kThreads)
       score_of(w, from.reference[element], from.weight != nullptr ? from.weight[element] : 1);
 }
 
-__device__ void open_state(State* state, uint32_t low, uint32_t high) {
-  state->low = low;
-  state->high = high;
+// But for the bracket.
+__device__ void open_state(State* state) {
   state->where = Where::kHigh;
-  state->rank = state->score = state->survivors = 0;
+  state->rank = state->score = state->bits = state->survivors = 0;
   state->above = state->at_high = state->at_low = state->between = 0;
 }
 
-__global__ void open_bracket_kernel(State* state) { open_state(state, 0, kScoreLimit); }
+__global__ void open_bracket_kernel(State* state) {
+  open_state(state);
+  state->low = 0;
+  state->high = kScoreLimit;
+}
 
-// One group: the scores at two ranks of the sample, largest first from 1, found bit by bit. A rank
-// that is not in the sample leaves that side open.
+// Two groups, one for each side of the bracket: the score at a rank of the sample, largest first
+// from 1, found bit by bit. A rank that is not in the sample leaves its side open.
 __global__ void __launch_bounds__(kThreads)
     bracket_kernel(const uint32_t* sample, State* state, uint32_t high_rank, uint32_t low_rank) {
-  __shared__ uint32_t counts[kScoreBits];  // high in the lower half, low in the upper half
+  __shared__ uint32_t counts[kScoreBits];
+  const uint32_t rank = blockIdx.x == 0 ? high_rank : low_rank;
   uint32_t scores[kSample / kThreads];
   ASYNCMESH_UNROLLED
   for (uint32_t i = 0; i < kSample / kThreads; ++i) scores[i] = sample[i * kThreads + threadIdx.x];
   if (threadIdx.x < kScoreBits) counts[threadIdx.x] = 0;
   __syncthreads();
-  uint32_t high = 0, low = 0;
+  uint32_t found = 0;
   for (uint32_t bit = kScoreBits; bit-- != 0;) {
-    const uint32_t next_high = high | 1U << bit, next_low = low | 1U << bit;
+    const uint32_t next = found | 1U << bit;
     uint32_t count = 0;
     ASYNCMESH_UNROLLED
-    for (uint32_t i = 0; i < kSample / kThreads; ++i) {
-      count += (scores[i] >= next_high ? 1U : 0U) + (scores[i] >= next_low ? 0x10000U : 0U);
-    }
-    atomicAdd(&counts[bit], count);
+    for (uint32_t i = 0; i < kSample / kThreads; ++i) count += scores[i] >= next ? 1U : 0U;
+    count = __reduce_add_sync(device::kAllLanes, count);
+    if (threadIdx.x % kWarp == 0) atomicAdd(&counts[bit], count);
     __syncthreads();
-    if ((counts[bit] & 0xFFFFU) >= high_rank) high = next_high;
-    if (counts[bit] >> 16 >= low_rank) low = next_low;
+    if (counts[bit] >= rank) found = next;
   }
   if (threadIdx.x != 0) return;
-  open_state(state, low_rank > kSample ? 0 : low, high_rank == 0 ? kScoreLimit : high);
+  if (blockIdx.x == 0) {
+    open_state(state);
+    state->high = rank == 0 ? kScoreLimit : found;
+  } else {
+    state->low = rank > kSample ? 0 : found;
+  }
 }
-static_assert(kSample < 65536 && kSample % kThreads == 0);
+static_assert(kSample % kThreads == 0);
 
 // Square root, rounded up. Integers: the same bracket everywhere.
 uint64_t root(uint64_t value) {
@@ -74,20 +79,19 @@ void open_bracket(const Room& room, void* stream) {
   launch_kernel(open_bracket_kernel, 1, 1, 0, stream, room.state);
 }
 
-void sample(const TableLaunch& table, const Scores& from, uint64_t elements, const Room& room,
-            void* stream) {
-  launch_kernel(sample_kernel, kSample / kThreads, kThreads, 0, stream, table, from, elements,
+void sample(const TableLaunch& table, const Scores& from, const Room& room, void* stream) {
+  launch_kernel(sample_kernel, kSample / kThreads, kThreads, 0, stream, table, from, room.elements,
                 room.sample);
 }
 
 // The rank of the k-th score in the sample has a standard deviation of at most
 // sqrt(kSample p (1 - p)): six of them on either side.
-void bracket(uint64_t elements, uint64_t k, const Room& room, void* stream) {
-  const uint64_t expected = k * kSample / elements;
+void bracket(uint64_t k, const Room& room, void* stream) {
+  const uint64_t expected = k * kSample / room.elements;
   const uint64_t margin = root(36 * (expected + 1) * (kSample - expected) / kSample) + 12;
   const auto high_rank = static_cast<uint32_t>(expected > margin ? expected - margin : 0);
   const auto low_rank = static_cast<uint32_t>(expected + margin + 1);
-  launch_kernel(bracket_kernel, 1, kThreads, 0, stream, room.sample, room.state, high_rank,
+  launch_kernel(bracket_kernel, 2, kThreads, 0, stream, room.sample, room.state, high_rank,
                 low_rank);
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numeric>
 
 #include "kernels/cuda/top_change.h"
@@ -42,12 +43,12 @@ class Problem {
   }
 
   // Returns the passes over the data.
-  uint32_t expect_exact(uint64_t k) const {
+  uint32_t expect_exact(uint64_t k, const Threshold& guess = {}) const {
     const Change change = {table_.view(), reference_.data(),
                            weight_.empty() ? nullptr : weight_.data()};
     Array<std::byte> workspace(cuda()->top_change_workspace(table_.elements(), k) + 1,
                                std::byte{0xEE});
-    Array<Threshold> threshold(1);
+    Array<Threshold> threshold(1, guess);
     Array<uint32_t> indices(k + 1, 0xABABABABU);
     cuda()->top_change(change, k, threshold.data(), indices.data(), workspace.data(), {});
     EXPECT_EQ(finish(), "");
@@ -115,26 +116,39 @@ TEST(CudaTopChange, TablesOfSeveralLaunches) {
   const Problem problem(table);
   problem.expect_exact(table.elements() / 20);
   problem.expect_exact(table.elements() / 2);
+  // Every launch begins with a tile.
+  const backend::Table even(std::vector<uint64_t>(1030, 8), 8, Encoding::kFloat32, Layout::kOdd,
+                            10);
+  Problem(even).expect_exact(even.elements() / 20);
 }
 
 TEST(CudaTopChange, ASampleBracketsTheScore) {
   const backend::Table table = flat(100003);
   const Problem problem(table);
   for (const uint64_t k : {1, 100, 5000, 50000, 99990, 100003}) {
-    EXPECT_EQ(problem.expect_exact(k), 2U);
+    EXPECT_EQ(problem.expect_exact(k), 1U);
   }
 }
 
 TEST(CudaTopChange, MoreTilesThanAPieceOfTheirScan) {
   const backend::Table table = flat((kThreads + 3) * selection::kTile);
-  EXPECT_EQ(Problem(table).expect_exact(table.elements() / 20), 2U);
+  EXPECT_EQ(Problem(table).expect_exact(table.elements() / 20), 1U);
 }
 
 TEST(CudaTopChange, ASampleOfSeveralLaunches) {
   std::vector<uint64_t> counts = backend::many_counts();
   counts.push_back(70000);
   const backend::Table table(counts, 64, Encoding::kFloat32, Layout::kOdd, 10);
-  EXPECT_EQ(Problem(table).expect_exact(table.elements() / 20), 2U);
+  EXPECT_EQ(Problem(table).expect_exact(table.elements() / 20), 1U);
+}
+
+TEST(CudaTopChange, TheSameWhateverTheGuess) {
+  const backend::Table table = flat(70001);
+  const Problem problem(table);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const float score : {2.0F, 4.0F, 4.1F, 0.0F, -1.0F, 1e-44F, 1e30F, kInfinity, NAN}) {
+    EXPECT_EQ(problem.expect_exact(3500, {score, score > 4 ? 5U : 1U}), 1U) << score;
+  }
 }
 
 // Scores from `score_of_element`, on either side of the threshold of the bracket.
@@ -153,28 +167,28 @@ TEST(CudaTopChange, MassiveTies) {
   constexpr uint64_t kElements = 70001;
   for (const uint64_t k : {uint64_t{3000}, kElements / 2, kElements}) {
     expect_exact_with(
-        kElements, k, [](uint64_t) { return 0.0F; }, 2);
+        kElements, k, [](uint64_t) { return 0.0F; }, 1);
     expect_exact_with(
-        kElements, k, [](uint64_t) { return 1.5F; }, 2);
+        kElements, k, [](uint64_t) { return 1.5F; }, 1);
     expect_exact_with(
-        kElements, k, [](uint64_t i) { return i % 16 == 3 ? 2.0F : 0.0F; }, 2);
+        kElements, k, [](uint64_t i) { return i % 16 == 3 ? 2.0F : 0.0F; }, 1);
     expect_exact_with(
-        kElements, k, [](uint64_t i) { return static_cast<float>(i % 7); }, 2);
+        kElements, k, [](uint64_t i) { return static_cast<float>(i % 7); }, 1);
   }
 }
 
 TEST(CudaTopChange, SortedDenormalAndNotFinite) {
   constexpr uint64_t kElements = 70001;
   expect_exact_with(
-      kElements, 3500, [](uint64_t i) { return static_cast<float>(i); }, 2);
+      kElements, 3500, [](uint64_t i) { return static_cast<float>(i); }, 1);
   expect_exact_with(
-      kElements, 3500, [](uint64_t i) { return 1e-41F * static_cast<float>(i % 999); }, 2);
+      kElements, 3500, [](uint64_t i) { return 1e-41F * static_cast<float>(i % 999); }, 1);
   expect_exact_with(
       kElements, 69000,
       [](uint64_t i) { return i % 3 == 0   ? NAN
                               : i % 3 == 1 ? -INFINITY
                                            : static_cast<float>(i); },
-      2);
+      1);
 }
 
 // The bracket is open to one side, and the k-th score is one of many at its edge.
@@ -184,8 +198,8 @@ TEST(CudaTopChange, TiesAtTheEdgesOfTheBracket) {
   const auto few_zeros = [&](uint64_t i) { return i % 2 == 0 ? 0.0F : 5.0F + values[i]; };
   const auto many_tops = [&](uint64_t i) { return i % 2 == 0 ? 9.0F : values[i]; };
   for (const uint64_t k : {kElements / 2 + 20, kElements / 2 + 21, kElements / 2 - 20}) {
-    expect_exact_with(kElements, k, few_zeros, 2);
-    expect_exact_with(kElements, k, many_tops, 2);
+    expect_exact_with(kElements, k, few_zeros, 1);
+    expect_exact_with(kElements, k, many_tops, 1);
   }
 }
 
@@ -196,7 +210,7 @@ TEST(CudaTopChange, NoTieBeyondThoseWanted) {
   const auto values = random_values(kElements, 5);
   const auto score = [&](uint64_t i) { return i % 4 == 3 ? 0.0F : 5.0F + values[i]; };
   for (const uint64_t ties : {uint64_t{10}, selection::kTile / 4 + uint64_t{10}}) {
-    expect_exact_with(kElements, kElements - kTies + ties, score, 2);
+    expect_exact_with(kElements, kElements - kTies + ties, score, 1);
   }
 }
 
@@ -213,11 +227,20 @@ TEST(CudaTopChange, ABracketThatFails) {
       return sampled[i] ? of_sample + static_cast<float>(i % 64) * spread : values[i];
     };
   };
-  expect_exact_with(kElements, 40000, with(100, 1), 6);   // too high
-  expect_exact_with(kElements, 4000, with(0, 1e-6F), 6);  // too low
-  expect_exact_with(kElements, 40000, with(100, 0), 6);   // too high, all the same
+  expect_exact_with(kElements, 40000, with(100, 1), 5);   // too high
+  expect_exact_with(kElements, 4000, with(0, 1e-6F), 5);  // too low
+  expect_exact_with(kElements, 40000, with(100, 0), 5);   // too high, all the same
+  // Launches that begin within a row of what the one before has counted.
+  std::vector<uint64_t> counts(600, 150);
+  backend::Table table(counts, 64, Encoding::kFloat32, Layout::kOdd, 10);
+  Problem problem(table);
+  for (uint64_t i = 0; i < kElements; ++i) {
+    table.set(i, with(100, 1)(i));
+    problem.reference()[i] = 0;
+  }
+  EXPECT_EQ(problem.expect_exact(40000), 5U);
   const auto wide = [&](uint64_t i) { return sampled[i] ? (i % 2 == 0 ? 0.0F : 9.0F) : values[i]; };
-  expect_exact_with(kElements, kElements / 2, wide, 6);  // too many survivors
+  expect_exact_with(kElements, kElements / 2, wide, 5);  // too many survivors
 }
 
 }  // namespace

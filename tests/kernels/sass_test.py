@@ -26,7 +26,6 @@ WIDE = {
     'dequantise_kernel': LOADS_AND_STORES, 'apply_kernel': LOADS_AND_STORES, 'average_kernel': LOADS_AND_STORES,
     'NadamwBody': LOADS_AND_STORES, 'LookAheadBody': LOADS_AND_STORES, 'NesterovBody': LOADS_AND_STORES,
     'table_ema_kernel': LOADS_AND_STORES, 'compare_kernel': {'LDG'}, 'squares_kernel': {'LDG'}, 'count_kernel': {'LDG'},
-    'emit_kernel': {'LDG'},
 }
 SECTION = re.compile(r'^\.text\.(\w+):', re.M)
 ACCESS = re.compile(r'\b(LDG|STG)\.E\.(?:\w+\.)*128\b')
