@@ -180,22 +180,87 @@ INSTANTIATE_TEST_SUITE_P(Pack, SubsetKernels, testing::Values(check_pack));
 INSTANTIATE_TEST_SUITE_P(Unpack, SubsetKernels, testing::Values(check_unpack));
 INSTANTIATE_TEST_SUITE_P(Apply, SubsetKernels, testing::Values(check_apply));
 
-// Tables that exceed the caches are written around them.
-TEST(PartitionUnpack, WritesLargeTablesAlike) {
-  RandomTable shapes({uint64_t{9} << 20, 1000, 77}, 1024, 1);
-  for (const uint64_t shift : {0, 5}) {
-    StoredTable table(shapes, Encoding::kFloat32, 2, shift);
-    const Subset subset = shapes.subset(3, 50, 7);
-    const auto elements = shapes.elements_of(subset);
-    const std::vector<float> values = shapes.random_values(elements.size());
-    const auto before = table.memory();
-    for (uint64_t i = 0; i < elements.size(); ++i) table.set(elements[i], values[i]);
-    const auto expected = table.memory();
-    table.restore(before);
-    cpu().partition_unpack(table.table(), subset, Encoding::kFloat32,
-                           reinterpret_cast<const std::byte*>(values.data()), {});
-    EXPECT_TRUE(same_bits(table.memory(), expected));
+// Tables that exceed the caches, which are written around them, and so is what is packed of them.
+class LargeTable {
+ public:
+  LargeTable(Encoding storage, uint32_t granularity, uint64_t shift)
+      : shapes_({storage == Encoding::kFloat32 ? uint64_t{9} << 20 : uint64_t{17} << 20, 1000, 77},
+                granularity, 1),
+        table_(shapes_, storage, 2, shift),
+        subset_(shapes_.subset(3, 150, 7)),
+        elements_(shapes_.elements_of(subset_)) {}
+
+  RandomTable shapes_;
+  StoredTable table_;
+  Subset subset_;
+  std::vector<Element> elements_;
+};
+
+void check_large_pack(const LargeTable& large, const Wire& wire, uint64_t shift,
+                      const Execution& on) {
+  const uint64_t count = large.elements_.size();
+  std::vector<float> values;
+  for (const Element& element : large.elements_) values.push_back(large.table_.get(element));
+  const auto expected = reference::quantised(values.data(), count, wire, 0);
+  std::vector<float> snapshot(count + 32, -7.0F);
+  std::vector<std::byte> encoded(expected.size() + 64, kUntouched);
+  cpu().partition_pack(large.table_.table(), large.subset_, wire, snapshot.data() + shift,
+                       encoded.data() + shift, on);
+  EXPECT_TRUE(std::equal(values.begin(), values.end(), snapshot.begin() + shift));
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), encoded.begin() + shift));
+  for (uint64_t i = 0; i < shift; ++i) {
+    EXPECT_EQ(snapshot[i], -7.0F);
+    EXPECT_EQ(encoded[i], kUntouched);
   }
+  EXPECT_EQ(snapshot[count + shift], -7.0F);
+  EXPECT_EQ(encoded[expected.size() + shift], kUntouched);
+}
+
+TEST(PartitionPack, PacksLargeTablesAlike) {
+  ThreadTeam two(2), three(3);
+  uint64_t shift = 0;
+  for (const uint32_t granularity : {63U, 64U, 500U}) {
+    const LargeTable large(Encoding::kFloat32, granularity, shift);
+    for (const uint32_t encoding : {0U, 1U, 2U, 3U, 4U}) {
+      Wire wire;
+      wire.encoding = static_cast<Encoding>(encoding);
+      wire.rounding = static_cast<Rounding>(shift % 2);
+      for (Workers* workers : {static_cast<Workers*>(nullptr), static_cast<Workers*>(&two),
+                               static_cast<Workers*>(&three)}) {
+        check_large_pack(large, wire, shift, {workers, nullptr});
+        shift = (shift + 1) % 18;
+      }
+    }
+    on_every_target([&] { check_large_pack(large, {Encoding::kInt8}, shift, {}); });
+  }
+  const LargeTable narrow(Encoding::kBfloat16, 64, 3);
+  check_large_pack(narrow, {Encoding::kInt4}, 7, {&two, nullptr});
+}
+
+void check_large_unpack(LargeTable& large, Encoding encoding, const Execution& on) {
+  const uint64_t count = large.elements_.size();
+  const std::vector<float> values = large.shapes_.random_values(count);
+  const auto encoded = reference::quantised(values.data(), count, {encoding}, 0);
+  std::vector<float> decoded(count);
+  cpu().dequantise(encoded.data(), count, encoding, decoded.data(), {});
+  const auto before = large.table_.memory();
+  for (uint64_t i = 0; i < count; ++i) large.table_.set(large.elements_[i], decoded[i]);
+  const auto expected = large.table_.memory();
+  large.table_.restore(before);
+  cpu().partition_unpack(large.table_.table(), large.subset_, encoding, encoded.data(), on);
+  EXPECT_TRUE(same_bits(large.table_.memory(), expected));
+}
+
+TEST(PartitionUnpack, WritesLargeTablesAlike) {
+  ThreadTeam three(3);
+  LargeTable aligned(Encoding::kFloat32, 64, 0), shifted(Encoding::kFloat32, 500, 5);
+  for (const uint32_t encoding : {0U, 1U, 2U, 3U, 4U}) {
+    check_large_unpack(aligned, static_cast<Encoding>(encoding), {});
+    check_large_unpack(shifted, static_cast<Encoding>(encoding), {&three, nullptr});
+  }
+  on_every_target([&] { check_large_unpack(aligned, Encoding::kInt4, {}); });
+  LargeTable narrow(Encoding::kBfloat16, 64, 3);
+  check_large_unpack(narrow, Encoding::kInt8, {});
 }
 
 }  // namespace
