@@ -117,14 +117,18 @@ struct ApplyPiece {
   uint32_t count;
   bool first_visit;
 };
+using ApplyBatch = Batch<ApplyPiece>;
 
-static_assert(kPiece <= RunDecoder::kMost);
+static_assert(kBatch * kPiece <= RunDecoder::kMost);
 
 // Applies pieces one after the other.
 class Applier {
  public:
   Applier(const ApplyJob& job, const BlockRange& blocks)
       : job_(job),
+        word_(encoded_bytes(job.table.storage, 1)),
+        mirror_word_(job.arrays.mirror == nullptr ? 0
+                                                  : encoded_bytes(job.arrays.mirror->storage, 1)),
         later_(with_format(job.table.storage, ApplyChoice{job.arrays.own != nullptr, job.step})),
         first_(with_format(job.table.storage,
                            ApplyChoice{job.arrays.own != nullptr, ApplyStep::kFirstEma})),
@@ -134,25 +138,44 @@ class Applier {
         position_(values_before(job.table, job.subset, blocks.begin)),
         own_(job.arrays.own, job.arrays.encoding, job.count, position_) {}
 
-  HWY_INLINE void apply(const ApplyPiece& piece) {
-    ApplyRun run = {piece.w,
-                    job_.arrays.snapshot + position_,
-                    job_.arrays.mean + position_,
-                    nullptr,
-                    piece.ema,
-                    piece.count};
-    prefetch_behind(job_.arrays.snapshot + position_, piece.count * sizeof(float));
-    prefetch_behind(job_.arrays.mean + position_, piece.count * sizeof(float));
-    position_ += piece.count;
-    const ApplyFunction function = piece.first_visit ? first_ : later_;
-    const ApplyFactors& factors = piece.first_visit ? job_.first : job_.later;
-    if (job_.arrays.own != nullptr) run.own = own_.read(piece.count);
-    function(run, factors);
-    if (mirror_ != nullptr) mirror_(piece.w, piece.count, piece.mirror);
+  // Of one element, over all arrays in table order.
+  size_t stream_bytes() const {
+    return word_ + mirror_word_ + (job_.step == ApplyStep::kEma ? sizeof(float) : 0);
+  }
+
+  HWY_INLINE void prefetch(const ApplyPiece& piece, uint64_t count) const {
+    prefetch_all(piece.w, count * word_);
+    if (job_.step == ApplyStep::kEma) {
+      prefetch_all(reinterpret_cast<const std::byte*>(piece.ema), count * sizeof(float));
+    }
+    if (mirror_word_ != 0) prefetch_all(piece.mirror, count * mirror_word_);
+  }
+
+  HWY_INLINE void apply(const ApplyBatch& batch, const ApplyBatch& later) {
+    const uint64_t values = batch.values();
+    const std::byte* own = job_.arrays.own == nullptr ? nullptr : own_.read(values);
+    const float* snapshot = job_.arrays.snapshot + position_;
+    const float* mean = job_.arrays.mean + position_;
+    position_ += values;
+    for_each_piece(
+        batch, later,
+        [&](const ApplyPiece& piece, auto count, const ApplyPiece& next, auto next_count) HWY_ATTR {
+          prefetch(next, next_count);
+          prefetch_behind(snapshot, count * sizeof(float));
+          prefetch_behind(mean, count * sizeof(float));
+          const ApplyRun run = {piece.w, snapshot, mean, own, piece.ema, count};
+          (piece.first_visit ? first_ : later_)(run, piece.first_visit ? job_.first : job_.later);
+          if (mirror_ != nullptr) mirror_(piece.w, count, piece.mirror);
+          snapshot += count;
+          mean += count;
+          if (own != nullptr) own += count * sizeof(float);
+        });
   }
 
  private:
   const ApplyJob& job_;
+  const size_t word_;
+  const size_t mirror_word_;
   const ApplyFunction later_;
   const ApplyFunction first_;
   const MirrorFunction mirror_;
@@ -189,20 +212,13 @@ struct ApplyPlaces {
 void apply_here(const ApplyJob& job, const BlockRange& blocks) {
   const WalkPlan plan(job.table, job.subset, blocks.begin, blocks.end);
   Applier applier(job, blocks);
-  const size_t word = encoded_bytes(job.table.storage, 1);
-  const bool has_ema = job.step == ApplyStep::kEma;
-  const size_t mirror_word =
-      job.arrays.mirror == nullptr ? 0 : encoded_bytes(job.arrays.mirror->storage, 1);
-  walk_pieces<ApplyPiece>(
-      plan, word + mirror_word + (has_ema ? sizeof(float) : 0), ApplyPlaces{job},
-      [=](const ApplyPiece& piece) HWY_ATTR {
-        prefetch_run(piece.w, piece.count * word);
-        if (has_ema) {
-          prefetch_run(reinterpret_cast<const std::byte*>(piece.ema), piece.count * sizeof(float));
-        }
-        if (mirror_word != 0) prefetch_run(piece.mirror, piece.count * mirror_word);
-      },
-      [&applier](const ApplyPiece& piece) HWY_ATTR { applier.apply(piece); });
+  walk_batches<ApplyPiece>(
+      plan, applier.stream_bytes(), ApplyPlaces{job},
+      [&applier](const ApplyPiece& piece) HWY_ATTR { applier.prefetch(piece, piece.count); },
+      [&applier](const ApplyBatch& batch, const ApplyBatch& later) HWY_ATTR {
+        applier.apply(batch, later);
+        return true;
+      });
 }
 
 }  // namespace asyncmesh::kernels::HWY_NAMESPACE

@@ -107,28 +107,21 @@ HWY_INLINE void keep(const std::byte* data, uint64_t count, uint64_t at, float* 
   decode_run<Storage>(data + room * Storage::kBytes, count - room, values);
 }
 
-// The loop that moves the data. `ring` may be null.
+// The loop that moves the data.
 template <class Storage, bool kEncodes, bool kWrites>
 HWY_NOINLINE void move_batch(const PackBatch& batch, const PackBatch& later, VectorWriter& snapshot,
                              uint64_t number, float* ring) {
   VectorWriter out = snapshot;
-  const auto move = [&](const std::byte* data, uint64_t count) HWY_ATTR {
-    if constexpr (kEncodes) {
-      keep<Storage>(data, count, number % PackRing::kValues, ring);
-      number += count;
-    }
-    if constexpr (kWrites) out.append<Storage>(data, count);
-  };
-  for (uint32_t i = 0; i < batch.count; ++i) {
-    const PackPiece piece = batch.items[i], next = later.items[i];
-    if (HWY_LIKELY(piece.count == kPiece && next.count == kPiece)) {
-      prefetch_run<kPiece * Storage::kBytes>(next.data);
-      move(piece.data, kPiece);
-    } else {
-      prefetch_run(next.data, next.count * Storage::kBytes);
-      move(piece.data, piece.count);
-    }
-  }
+  for_each_piece(batch, later,
+                 [&](const PackPiece& piece, auto count, const PackPiece& next, auto next_count)
+                     HWY_ATTR {
+                       prefetch_all(next.data, next_count * Storage::kBytes);
+                       if constexpr (kEncodes) {
+                         keep<Storage>(piece.data, count, number % PackRing::kValues, ring);
+                         number += count;
+                       }
+                       if constexpr (kWrites) out.append<Storage>(piece.data, count);
+                     });
   snapshot = out;
 }
 
@@ -143,8 +136,7 @@ class PackTrim {
   // is left of it.
   template <size_t kBytes>
   uint64_t operator()(const PackBatch*& batch, PackBatch& trimmed) {
-    uint64_t values = 0;
-    for (uint32_t i = 0; i < batch->count; ++i) values += batch->items[i].count;
+    uint64_t values = batch->values();
     if (HWY_UNLIKELY(skip_ != 0 || values > left_)) {
       trimmed = *batch;
       values = trim<kBytes>(trimmed);
@@ -204,7 +196,7 @@ struct PackVisitor {
           return PackPiece{data + place.offset * Storage::kBytes, place.count};
         },
         [](const PackPiece& piece)
-            HWY_ATTR { prefetch_run(piece.data, piece.count * Storage::kBytes); },
+            HWY_ATTR { prefetch_all(piece.data, piece.count * Storage::kBytes); },
         [&](const PackBatch& all, const PackBatch& later) HWY_ATTR {
           PackBatch trimmed;
           const PackBatch* batch = &all;

@@ -16,9 +16,8 @@ namespace asyncmesh::kernels::HWY_NAMESPACE {
 template <class Format>
 class WordReader {
  public:
-  HWY_INLINE WordReader(const UnpackJob& job, uint64_t first)
-      : words_(job.encoded + first * Format::kBytes) {}
-  HWY_INLINE const std::byte* read(uint64_t count) {
+  WordReader(const UnpackJob& job, uint64_t first) : words_(job.encoded + first * Format::kBytes) {}
+  const std::byte* read(uint64_t count) {
     const std::byte* const words = words_;
     words_ += count * Format::kBytes;
     return words;
@@ -32,7 +31,7 @@ struct RunReader : RunDecoder {
   RunReader(const UnpackJob& job, uint64_t first)
       : RunDecoder(job.encoded, job.encoding, job.count, first) {}
 };
-static_assert(kPiece <= RunDecoder::kMost);
+static_assert(kBatch * kPiece <= RunDecoder::kMost);
 
 constexpr uintptr_t kLineBytes = 64;
 
@@ -44,69 +43,79 @@ struct UnpackPiece {
   std::byte* data;
   uint64_t count;
 };
+using UnpackBatch = Batch<UnpackPiece>;
 
-// Writes pieces. Whole lines of fp32 go past the caches where the table is larger than them: a line
-// that is written whole need not be read first, which is a third of the traffic.
-template <class Wire, class Storage>
+// How pieces are written. kStreams, of fp32 where the table is larger than the caches: whole lines
+// go past them; a line that is written whole need not be read first, which is a third of the
+// traffic.
+template <class Wire, class Storage, bool kStreams>
 struct PieceWriter {
-  bool streams;
-
-  HWY_INLINE void prefetch(const UnpackPiece& piece) const {
-    const size_t bytes = piece.count * Storage::kBytes;
-    if (!streams || bytes < 2 * kLineBytes) return prefetch_run(piece.data, bytes);
-    if (in_line(piece.data) != 0) prefetch_line(piece.data);
-    if (in_line(piece.data + bytes) != 0) prefetch_line(piece.data + bytes);
+  static HWY_INLINE void prefetch(const std::byte* data, uint64_t count) {
+    const size_t bytes = count * Storage::kBytes;
+    if (!kStreams || bytes < 2 * kLineBytes) return prefetch_all(data, bytes);
+    if (in_line(data) != 0) prefetch_line(data);
+    if (in_line(data + bytes) != 0) prefetch_line(data + bytes);
   }
 
-  HWY_INLINE void write(const std::byte* from, const UnpackPiece& piece) const {
-    if (streams && piece.count * Storage::kBytes >= 2 * kLineBytes) {
-      write_lines(from, piece);
+  template <class Count>
+  static HWY_INLINE void write(const std::byte* from, Count count, std::byte* to) {
+    if (!kStreams || count * Storage::kBytes < 2 * kLineBytes) {
+      convert_run<Wire, Storage>(from, count, to);
+    } else if (HWY_LIKELY(in_line(to) == 0)) {
+      write_lines(from, count, to);
     } else {
-      convert_run<Wire, Storage>(from, piece.count, piece.data);
+      const uint64_t head = (kLineBytes - in_line(to)) / sizeof(float);
+      convert_run<Wire, Storage>(from, head, to);
+      write_lines(from + head * Wire::kBytes, count - head, to + head * Storage::kBytes);
     }
   }
 
  private:
-  HWY_INLINE void write_lines(const std::byte* from, const UnpackPiece& piece) const {
+  static HWY_INLINE void write_lines(const std::byte* from, uint64_t count, std::byte* to) {
     const hn::CappedTag<float, kLineBytes / sizeof(float)> d;
-    constexpr uint64_t kFloats = kLineBytes / sizeof(float);
-    std::byte* to = piece.data;
-    uint64_t left = piece.count;
-    const uint64_t head = (kLineBytes - in_line(to)) % kLineBytes / sizeof(float);
-    if (HWY_UNLIKELY(head != 0)) {
-      convert_run<Wire, Storage>(from, head, to);
-      from += head * Wire::kBytes;
-      to += head * Storage::kBytes;
-      left -= head;
+    const uint64_t rest = count % (kLineBytes / sizeof(float));
+    const uint64_t lines = count - rest;
+    for (uint64_t i = 0; i < lines; i += hn::Lanes(d)) {
+      hn::Stream(Wire::load(d, from + i * Wire::kBytes), d,
+                 reinterpret_cast<float*>(to + i * Storage::kBytes));
     }
-    for (; left >= kFloats; left -= kFloats) {
-      for (uint64_t i = 0; i < kFloats; i += hn::Lanes(d)) {
-        hn::Stream(Wire::load(d, from), d, reinterpret_cast<float*>(to));
-        from += hn::Lanes(d) * Wire::kBytes;
-        to += hn::Lanes(d) * Storage::kBytes;
-      }
-    }
-    if (HWY_UNLIKELY(left != 0)) convert_run<Wire, Storage>(from, left, to);
+    if (HWY_LIKELY(rest == 0)) return;
+    convert_run<Wire, Storage>(from + lines * Wire::kBytes, rest, to + lines * Storage::kBytes);
   }
 };
 
-template <class Reader, class Wire, class Storage>
+// The loop that moves the data.
+template <class Wire, class Storage, bool kStreams>
+HWY_NOINLINE void write_batch(const UnpackBatch& batch, const UnpackBatch& later,
+                              const std::byte* words) {
+  using Writer = PieceWriter<Wire, Storage, kStreams>;
+  for_each_piece(batch, later,
+                 [&](const UnpackPiece& piece, auto count, const UnpackPiece& next, auto next_count)
+                     HWY_ATTR {
+                       Writer::prefetch(next.data, next_count);
+                       prefetch_behind(words, count * Wire::kBytes);
+                       Writer::write(words, count, piece.data);
+                       words += count * Wire::kBytes;
+                     });
+}
+
+template <class Reader, class Wire, class Storage, bool kStreams>
 HWY_INLINE void unpack_range(const UnpackJob& job, const BlockRange& blocks) {
   const WalkPlan plan(job.table, job.subset, blocks.begin, blocks.end);
   Reader values(job, values_before(job.table, job.subset, blocks.begin));
-  const PieceWriter<Wire, Storage> writer = {job.streams && Storage::kBytes == sizeof(float)};
-  walk_pieces<UnpackPiece>(
+  walk_batches<UnpackPiece>(
       plan, Storage::kBytes,
       [](const BlockPlace& place, uint64_t) HWY_ATTR {
         auto* const data = static_cast<std::byte*>(place.data);
         return UnpackPiece{data + place.offset * Storage::kBytes, place.count};
       },
-      [writer](const UnpackPiece& piece) HWY_ATTR { writer.prefetch(piece); },
-      [writer, &values](const UnpackPiece& piece) HWY_ATTR {
-        writer.write(values.read(piece.count), piece);
+      [](const UnpackPiece& piece)
+          HWY_ATTR { PieceWriter<Wire, Storage, kStreams>::prefetch(piece.data, piece.count); },
+      [&values](const UnpackBatch& batch, const UnpackBatch& later) HWY_ATTR {
+        write_batch<Wire, Storage, kStreams>(batch, later, values.read(batch.values()));
         return true;
       });
-  if (job.streams) hwy::FlushStream();
+  if (kStreams) hwy::FlushStream();
 }
 
 struct WordsToFloats {
@@ -115,7 +124,11 @@ struct WordsToFloats {
 
   template <class Wire>
   HWY_INLINE void run() const {
-    unpack_range<WordReader<Wire>, Wire, Float32>(job, blocks);
+    if (job.streams) {
+      unpack_range<WordReader<Wire>, Wire, Float32, true>(job, blocks);
+    } else {
+      unpack_range<WordReader<Wire>, Wire, Float32, false>(job, blocks);
+    }
   }
 };
 
@@ -125,7 +138,11 @@ struct RunToStorage {
 
   template <class Storage>
   HWY_INLINE void run() const {
-    unpack_range<RunReader, Float32, Storage>(job, blocks);
+    if (job.streams && Storage::kBytes == sizeof(float)) {
+      unpack_range<RunReader, Float32, Storage, Storage::kBytes == sizeof(float)>(job, blocks);
+    } else {
+      unpack_range<RunReader, Float32, Storage, false>(job, blocks);
+    }
   }
 };
 

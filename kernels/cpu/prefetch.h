@@ -26,20 +26,20 @@ namespace asyncmesh::kernels {
   for (; data < end; data += kLine) prefetch_line(data);
 }
 
-// The same where the number is known.
-template <size_t kBytes>
-[[gnu::always_inline]] inline void prefetch_run(const std::byte* data) noexcept {
+// Asks for the cache lines of `bytes` bytes that start anywhere: without a branch where the number
+// is a constant.
+[[gnu::always_inline]] inline void prefetch_all(const std::byte* data, size_t bytes) noexcept {
   constexpr size_t kLine = 64;
-  for (size_t at = 0; at < kBytes; at += kLine) prefetch_line(data + at);
-  prefetch_line(data + kBytes - 1);
+  for (size_t at = 0; at < bytes; at += kLine) prefetch_line(data + at);
+  prefetch_line(data + bytes - 1);
 }
 
-// The same for memory that is read or written in order, some kilobytes before its turn: among many
+// Asks for memory that is read or written in order, some kilobytes before its turn: among many
 // random accesses, hardware prefetchers lose sight of it. `data` + `bytes` may lie in front of the
 // end; what comes behind it is asked for in vain.
 [[gnu::always_inline]] inline void prefetch_behind(const void* data, size_t bytes) noexcept {
   constexpr size_t kAhead = 4096;
-  prefetch_run(static_cast<const std::byte*>(data) + kAhead, bytes);
+  prefetch_all(static_cast<const std::byte*>(data) + kAhead, bytes);
 }
 
 }  // namespace asyncmesh::kernels

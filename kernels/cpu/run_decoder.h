@@ -13,7 +13,7 @@ namespace asyncmesh::kernels {
 
 class RunDecoder {
  public:
-  static constexpr uint64_t kMost = 128;  // values of one read
+  static constexpr uint64_t kMost = kGroup;  // values of one read
 
   // `count` values in all, of which the first that is read is `first`. Null `encoded`: nothing may
   // be read. `count` is only looked at where values are decoded.
@@ -28,7 +28,7 @@ class RunDecoder {
 
   // The next `some` <= kMost values, valid until the next read. There must be as many.
   const std::byte* read(uint64_t some) noexcept {
-    while (__builtin_expect(ready_ < some, 0)) decode();  // twice from within a group
+    while (ready_ < some) decode();  // twice from within a group
     const std::byte* const words = words_;
     words_ += some * sizeof(float);
     ready_ -= some;
@@ -45,7 +45,7 @@ class RunDecoder {
     float* const to = buffer_ + ready_;
     dequantise_values(encoded_, encoding_, begin, end - begin, to);
     // Among many random accesses, hardware prefetchers lose sight of this run until its next turn.
-    prefetch_run(encoded_ + encoded_bytes(encoding_, begin + kStep),
+    prefetch_all(encoded_ + encoded_bytes(encoding_, begin + kStep),
                  encoded_bytes(encoding_, kStep));
     if (ready_ == 0) {
       words_ = reinterpret_cast<const std::byte*>(to + (next_ - begin));

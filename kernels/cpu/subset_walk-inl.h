@@ -20,6 +20,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cpu/block_finder.h"
 #include "kernels/cpu/permutation-inl.h"
@@ -45,11 +46,17 @@ struct WalkPlan {
 
 inline constexpr uint32_t kBatch = 16;  // pieces
 
-// A batch that is not full repeats its last piece.
+// A batch that is not full repeats its last piece. Items have a `count` of elements.
 template <class Item>
 struct Batch {
   Item items[kBatch];
   uint32_t count;
+
+  HWY_INLINE uint64_t values() const {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < count; ++i) sum += items[i].count;
+    return sum;
+  }
 };
 
 // Batches of pieces, in order. kWhole: no block has more than a piece.
@@ -159,18 +166,21 @@ HWY_INLINE void walk_batches(const WalkPlan& plan, size_t stream_bytes, const Ma
   }
 }
 
-// The same with visit(const Item&) of one piece, which always goes on.
-template <class Item, class Make, class Prefetch, class Visit>
-HWY_INLINE void walk_pieces(const WalkPlan& plan, size_t stream_bytes, const Make& make,
-                            const Prefetch& prefetch, const Visit& visit) {
-  walk_batches<Item>(plan, stream_bytes, make, prefetch,
-                     [&](const Batch<Item>& batch, const Batch<Item>& later) HWY_ATTR {
-                       for (uint32_t i = 0; i < batch.count; ++i) {
-                         prefetch(later.items[i]);
-                         visit(batch.items[i]);
-                       }
-                       return true;
-                     });
+// body(item, count, next, next_count) for every item of a batch and the one of a later batch that
+// is to be prefetched meanwhile, and their counts. Those are constants where both are whole pieces,
+// for loops without a counter: the fewer instructions, the more of the memory's latency they hide.
+template <class Item, class Body>
+HWY_INLINE void for_each_piece(const Batch<Item>& batch, const Batch<Item>& later,
+                               const Body& body) {
+  for (uint32_t i = 0; i < batch.count; ++i) {
+    const Item &item = batch.items[i], &next = later.items[i];
+    if (HWY_LIKELY(item.count == kPiece && next.count == kPiece)) {
+      constexpr std::integral_constant<uint64_t, kPiece> kWhole;
+      body(item, kWhole, next, kWhole);
+    } else {
+      body(item, uint64_t{item.count}, next, uint64_t{next.count});
+    }
+  }
 }
 
 }  // namespace asyncmesh::kernels::HWY_NAMESPACE
