@@ -81,13 +81,15 @@ __device__ Word word_of_row(uint32_t of_lane) {
 }
 static_assert(kLaneValues == 16 && device::kRowLanes == 4);
 
-__device__ void write_row(const TableLaunch& table, const Room& room, uint64_t first,
+__device__ void write_row(const TableLaunch& table, const Room& room, uint64_t row,
                           const Marks& marks) {
   const Word upper = word_of_row(marks.upper), edge = word_of_row(marks.edge);
   const uint32_t lane = threadIdx.x % device::kRowLanes;
-  if (lane > 1 || first >= table.end_element || first + kScaled <= table.begin_element) return;
-  Word& word = (lane == 0 ? room.upper : room.edge)[first / kScaled];
-  word = (lane == 0 ? upper : edge) | (first < table.begin_element ? word : 0);
+  const uint64_t begin = row * kScaled, end = begin + kScaled;
+  if (lane > 1 || begin >= table.end_element || end <= table.begin_element) return;
+  Word* const words = lane == 0 ? room.upper : room.edge;
+  const Word before = begin < table.begin_element ? words[row] : 0;
+  words[row] = before | (lane == 0 ? upper : edge);
 }
 
 __device__ void write_tile(const TableLaunch& table, uint64_t number, const Counts& counts,
@@ -116,7 +118,7 @@ __global__ void __launch_bounds__(kThreads)
     Marks marks;
     const uint32_t present = tile_scores(source, from, tile, scores);
     const Counts own = counts_of(scores, present, low, high, marks);
-    write_row(table, room, row_start(tile), marks);
+    write_row(table, room, row_start(tile) / kScaled, marks);
     const Counts all = add_up(own, shared[turn ^= 1], room.state, place);
     const uint32_t lane = threadIdx.x % device::kRowLanes;
     ASYNCMESH_UNROLLED

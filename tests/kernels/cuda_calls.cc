@@ -249,7 +249,7 @@ Call table_ema(const std::vector<uint64_t>& counts) {
 }
 
 Call sum_of_squares() {
-  constexpr uint64_t kCount = 70001;
+  constexpr uint64_t kCount = 9999;
   Call call("sum_of_squares");
   auto* const values = call.add<float>(kCount * 4, numbers(kCount, 1));
   auto* const sums = call.add<double>(kSumSlots * 8, anything(kSumSlots * 8), near_sums(1));
