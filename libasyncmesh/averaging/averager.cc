@@ -9,6 +9,7 @@
 
 #include "averaging/geometry.h"
 #include "averaging/stability.h"
+#include "kernels/workers.h"
 
 namespace asyncmesh {
 namespace {
@@ -70,6 +71,10 @@ Status check_mailboxes(const AveragerConfig& config, const Partition& partition,
   return {};
 }
 
+uint32_t worker_count(const kernels::Execution& on) {
+  return on.workers == nullptr ? 1 : on.workers->size();
+}
+
 // Alone, nothing is ever sampled.
 uint64_t sampled_elements(const Mailbox& rounds, const Partition& partition) {
   return rounds.size() > 1 ? partition.max_elements() : 0;
@@ -111,7 +116,7 @@ Averager::Averager(const AveragerConfig& config, Partition partition, const Aver
       checked_(parts.rounds.size(), 0),
       weights_(parts.rounds.size(), 0.0F),
       broken_(parts.rounds.size(), 0),
-      values_(parts.rounds.size(), nullptr),
+      values_(size_t{worker_count(parts.on)} * parts.rounds.size(), nullptr),
       known_lost_(parts.rounds.size(), 0),
       mean_(sampled_elements(parts.rounds, partition_)) {
   if (config_.rule == kernels::Rule::kEma) {

@@ -136,6 +136,8 @@ class Averager {
   Arrival arrival(uint32_t member, const Round& round);
   Gathered gather(const Round& round);
   bool average(const Round& round);
+  uint64_t average_piece(const Round& round, uint32_t piece, const std::byte** values,
+                         const kernels::Execution& on);
   uint64_t average_pieces(const Round& round);
   void apply(const Round& round, const CallArgs& args);
   float momentum(uint64_t delay, double progress);
@@ -163,7 +165,7 @@ class Averager {
   std::vector<uint32_t> checked_;         // per member: pieces of the oldest round seen to be right
   std::vector<float> weights_;            // per member, of the round being resolved
   std::vector<uint8_t> broken_;           // per member: malformed contribution to it
-  std::vector<const std::byte*> values_;  // per member, of the piece being averaged
+  std::vector<const std::byte*> values_;  // per thread and member, of the piece being averaged
   std::vector<uint8_t> known_lost_;       // per member: reported
   std::vector<float> mean_;
   std::vector<float> ema_;         // kEma: over the table, in element order

@@ -1,10 +1,12 @@
 // Resolving the oldest open round: is everything there, the mean, the rule.
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 
 #include "averaging/averager.h"
 #include "averaging/geometry.h"
+#include "averaging/piece_tasks.h"
 #include "averaging/schedule.h"
 #include "averaging/stability.h"
 
@@ -80,30 +82,41 @@ Averager::Resolution Averager::resolve(const CallArgs& args) {
   return enough ? Resolution::kApplied : Resolution::kDropped;
 }
 
+// One piece; returns the members whose values are not finite. `values` has room for all members.
+uint64_t Averager::average_piece(const Round& round, uint32_t piece, const std::byte** values,
+                                 const kernels::Execution& on) {
+  const uint64_t per_piece = values_per_piece(config_.encoding, rounds_.payload_bytes());
+  const uint64_t first = piece * per_piece;
+  for (uint32_t member = 0; member < rounds_.size(); ++member) {
+    if (weights_[member] <= 0.0F) {
+      values[member] = nullptr;
+    } else if (member == rounds_.self()) {
+      values[member] = round.own + kernels::encoded_bytes(config_.encoding, first);
+    } else {
+      values[member] = queues_.at(member, piece).values;
+    }
+  }
+  uint64_t not_finite = 0;
+  kernels_.average({.values = values,
+                    .weights = weights_.data(),
+                    .members = rounds_.size(),
+                    .encoding = config_.encoding},
+                   std::min(per_piece, round.elements - first), mean_.data() + first, &not_finite,
+                   on);
+  return not_finite;
+}
+
 // Averages every piece; returns the members whose values are not finite.
 uint64_t Averager::average_pieces(const Round& round) {
-  const uint64_t per_piece = values_per_piece(config_.encoding, rounds_.payload_bytes());
-  uint64_t not_finite = 0;
-  for (uint32_t piece = 0; piece < round.pieces; ++piece) {
-    const uint64_t first = piece * per_piece;
-    for (uint32_t member = 0; member < rounds_.size(); ++member) {
-      const bool counts = weights_[member] > 0.0F;
-      const std::byte* own = round.own + kernels::encoded_bytes(config_.encoding, first);
-      if (member == rounds_.self()) {
-        values_[member] = counts ? own : nullptr;
-      } else {
-        values_[member] = counts ? queues_.at(member, piece).values : nullptr;
-      }
-    }
-    uint64_t mask = 0;
-    kernels_.average({.values = values_.data(),
-                      .weights = weights_.data(),
-                      .members = rounds_.size(),
-                      .encoding = config_.encoding},
-                     std::min(per_piece, round.elements - first), mean_.data() + first, &mask, on_);
-    not_finite |= mask;
-  }
-  return not_finite;
+  std::atomic<uint64_t> not_finite{0};
+  // Where pieces are spread over the threads, each is averaged by one of them.
+  const kernels::Execution on =
+      piece_tasks(on_.workers, round.pieces) > 1 ? kernels::Execution{} : on_;
+  for_each_piece(on_.workers, round.pieces, [&](uint32_t piece, uint32_t task) {
+    const std::byte** const values = values_.data() + size_t{task} * rounds_.size();
+    not_finite.fetch_or(average_piece(round, piece, values, on), std::memory_order_relaxed);
+  });
+  return not_finite.load(std::memory_order_relaxed);
 }
 
 bool Averager::average(const Round& round) {

@@ -4,6 +4,7 @@
 
 #include "averaging/averager.h"
 #include "averaging/geometry.h"
+#include "averaging/piece_tasks.h"
 #include "averaging/rounding.h"
 
 namespace asyncmesh {
@@ -78,12 +79,21 @@ bool Averager::start(const CallArgs& args) {
 void Averager::post(const Round& round) {
   const uint64_t per_piece = values_per_piece(config_.encoding, rounds_.payload_bytes());
   const uint64_t posted_to = receivers();
+  const auto values_of = [&](uint32_t piece) {
+    return std::min(per_piece, round.elements - piece * per_piece);
+  };
+  const auto copy = [&](uint32_t piece, uint32_t) {
+    std::memcpy(posts_[piece].values,
+                round.own + kernels::encoded_bytes(config_.encoding, piece * per_piece),
+                kernels::encoded_bytes(config_.encoding, values_of(piece)));
+  };
+  // Alone, each piece is on its way while the next one is copied.
+  const bool spread = piece_tasks(on_.workers, round.pieces) > 1;
+  if (spread) for_each_piece(on_.workers, round.pieces, copy);
   for (uint32_t piece = 0; piece < round.pieces; ++piece) {
-    const uint64_t first = piece * per_piece;
-    const uint64_t count = std::min(per_piece, round.elements - first);
+    const uint64_t count = values_of(piece);
     const size_t bytes = kernels::encoded_bytes(config_.encoding, count);
-    std::memcpy(posts_[piece].values, round.own + kernels::encoded_bytes(config_.encoding, first),
-                bytes);
+    if (!spread) copy(piece, 0);
     rounds_.commit(posts_[piece],
                    {.kind = DeltaKind::kRound,
                     .encoding = config_.encoding,

@@ -208,26 +208,34 @@ TEST_P(Encodings, TheOrderOfCallsChangesNothing) {
   }
 }
 
+void expect_left_out(const Form& form, float bad, kernels::Workers* workers) {
+  Replicas replicas(3, lossy(form, Rule::kAverage, 1.0, 0), {5000},
+                    {.payload_bytes = form.payload_bytes, .workers = workers});
+  for (uint32_t r = 0; r < 3; ++r) replicas.weights(r).assign(5000, r == 0 ? 2.0F : 4.0F);
+  replicas.weights(2)[4999] = bad;  // in its last piece
+  replicas.call_all({});
+  for (uint32_t r = 0; r < 2; ++r) {
+    EXPECT_EQ(replicas.averager(r).stats().not_finite, 1U);
+    for (const float w : replicas.weights(r)) ASSERT_NEAR(w, 3.0F, 0.2F);
+  }
+}
+
 TEST_P(Encodings, AContributionThatIsNotFiniteIsLeftOutWhole) {
+  const std::unique_ptr<kernels::Workers> workers = kernels::make_thread_team(3);
   for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
-    Replicas replicas(3, lossy(GetParam(), Rule::kAverage, 1.0, 0), {3000},
-                      {.payload_bytes = GetParam().payload_bytes});
-    for (uint32_t r = 0; r < 3; ++r) replicas.weights(r).assign(3000, 2.0F * (r == 0 ? 1 : 2));
-    replicas.weights(2)[2999] = bad;  // in its last piece
-    replicas.call_all({});
-    for (uint32_t r = 0; r < 2; ++r) {
-      EXPECT_EQ(replicas.averager(r).stats().not_finite, 1U);
-      for (const float w : replicas.weights(r)) ASSERT_NEAR(w, 3.0F, 0.2F);
-    }
+    expect_left_out(GetParam(), bad, nullptr);
+    expect_left_out(GetParam(), bad, workers.get());
   }
 }
 
 // Large enough that the kernels do cut it; means and the end included.
-std::vector<float> run_with_threads(const Form& form, kernels::Workers* workers) {
+std::vector<float> run_with_threads(const Form& form, uint32_t payload_bytes,
+                                    kernels::Workers* workers) {
   AveragerConfig config = lossy(form, Rule::kEma, 0.5, 1);
   config.granularity = 64;
   config.redraw = Redraw::kEveryCycle;
-  Replicas replicas(2, config, {300'000, 3, 1000}, {.payload_bytes = 0, .workers = workers});
+  Replicas replicas(2, config, {300'000, 3, 1000},
+                    {.payload_bytes = payload_bytes, .workers = workers});
   randomise(replicas, 2);
   for (int call = 0; call < 5; ++call) {
     replicas.add(0, [](uint64_t i) { return 1e-3F * static_cast<float>(i % 5); });
@@ -241,11 +249,14 @@ std::vector<float> run_with_threads(const Form& form, kernels::Workers* workers)
   return before;
 }
 
+// With few pieces the kernels are spread, with many the pieces are.
 TEST_P(Encodings, ThreadsChangeNoResult) {
-  const std::vector<float> alone = run_with_threads(GetParam(), nullptr);
-  for (const uint32_t threads : {2U, 3U}) {
-    const std::unique_ptr<kernels::Workers> workers = kernels::make_thread_team(threads);
-    EXPECT_EQ(run_with_threads(GetParam(), workers.get()), alone) << threads;
+  for (const uint32_t payload_bytes : {0U, 8704U}) {
+    const std::vector<float> alone = run_with_threads(GetParam(), payload_bytes, nullptr);
+    for (const uint32_t threads : {2U, 3U}) {
+      const std::unique_ptr<kernels::Workers> workers = kernels::make_thread_team(threads);
+      EXPECT_EQ(run_with_threads(GetParam(), payload_bytes, workers.get()), alone) << threads;
+    }
   }
 }
 

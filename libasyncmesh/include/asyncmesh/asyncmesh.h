@@ -135,10 +135,11 @@ typedef struct asyncmesh_config {
   uint32_t log_level;      /* ASYNCMESH_LOG_*, default WARNING */
   int32_t progress_cpu;    /* pin the progress thread; -1: no (default) */
   uint32_t kernel_threads; /* that work on a call of an averager or optimiser, the caller's
-                              included; 0 (default) is 1, at most 256. No result depends on it. Made
-                              with the context, and with its creator's CPU affinity; shared by all
-                              of its objects: two calls at a time do not wait for each other, one of
-                              them works on its caller's thread alone */
+                              included; 0 (default) is 1, at most 256. No result depends on it; more
+                              than there are free cores make calls slower. Made with the context,
+                              and with its creator's CPU affinity; shared by all of its objects: two
+                              calls at a time do not wait for each other, one of them works on its
+                              caller's thread alone */
   char tls[64];            /* "" or "auto"; "tcp"; "shm"; else a UCX_TLS list for the tag engine */
   char net_devices[64];    /* "": the interface that routes to the rendezvous */
   char link[64]; /* "" or "none"; "RATE,DELAY" such as "200Mbit,5ms": emulate a slow link in the
