@@ -146,7 +146,7 @@ TEST(CudaTopChange, TheSameWhateverTheGuess) {
   const backend::Table table = flat(70001);
   const Problem problem(table);
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  for (const float score : {2.0F, 4.0F, 4.1F, 0.0F, -1.0F, 1e-44F, 1e30F, kInfinity, NAN}) {
+  for (const float score : {4.0F, 0.1F, -1.0F, kInfinity, NAN}) {
     EXPECT_EQ(problem.expect_exact(3500, {score, score > 4 ? 5U : 1U}), 1U) << score;
   }
 }
