@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -181,8 +182,8 @@ testing::AssertionResult same_numbers(const One& one, const Other& other) {
     return testing::AssertionFailure() << one.size() << " values, not " << other.size();
   }
   for (size_t i = 0; i < one.size(); ++i) {
-    const bool nan = one[i] != one[i] && other[i] != other[i];
-    if (nan || memcmp(&one[i], &other[i], sizeof(one[i])) == 0) continue;
+    if (std::isnan(one[i]) && std::isnan(other[i])) continue;
+    if (bits_of(one[i]) == bits_of(other[i])) continue;
     return testing::AssertionFailure() << "differ first at " << i << " of " << one.size();
   }
   return testing::AssertionSuccess();
