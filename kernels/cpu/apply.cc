@@ -48,27 +48,85 @@ struct ApplyArithmetic {
   }
 };
 
-// The copies of both arguments stay in registers: what is written might be one of them.
-template <class Storage, bool kLossy, ApplyStep kStep>
-void apply_run(const ApplyRun& where, const ApplyFactors& with) {
-  const ApplyRun run = where;
-  const ApplyFactors factors = with;
+template <class Storage, bool kLossy, ApplyStep kStep, class Count>
+HWY_INLINE void apply_run(const ApplyRun& run, Count count, const ApplyFactors& factors) {
   const hn::ScalableTag<float> d;
   const uint64_t lanes = hn::Lanes(d);
+  const uint64_t whole = count - count % lanes;
   const ApplyArithmetic<kLossy, kStep> arithmetic = {factors};
-  uint64_t i = 0;
-  for (; i + lanes <= run.count; i += lanes) {
+  for (uint64_t i = 0; i != whole; i += lanes) {
     std::byte* const at = run.w + i * Storage::kBytes;
     const auto snapshot = hn::LoadU(d, run.snapshot + i);
     Storage::store(d, arithmetic.vector(d, Storage::load(d, at), snapshot, run, i), at);
   }
-  for (; i < run.count; ++i) {
+  for (uint64_t i = whole; i != count; ++i) {
     std::byte* const at = run.w + i * Storage::kBytes;
     Storage::store1(arithmetic.single(Storage::load1(at), run, i), at);
   }
 }
 
-using ApplyFunction = void (*)(const ApplyRun& run, const ApplyFactors& factors);
+// Each block once in a training.
+template <class Storage, bool kLossy>
+HWY_NOINLINE void apply_first(const ApplyRun& run, uint64_t count, const ApplyFactors& factors) {
+  apply_run<Storage, kLossy, ApplyStep::kFirstEma>(run, count, factors);
+}
+
+struct ApplyPiece {
+  std::byte* w;
+  float* ema;
+  std::byte* mirror;
+  uint32_t count;
+  bool first_visit;
+};
+using ApplyBatch = Batch<ApplyPiece, 4>;
+
+using MirrorFunction = void (*)(const std::byte* from, uint64_t count, std::byte* to);
+
+// What goes with a batch.
+struct ApplyRest {
+  const float* snapshot;
+  const float* mean;
+  const std::byte* own;   // fp32 words; null: lossless
+  MirrorFunction mirror;  // may be null
+  size_t mirror_word;
+};
+
+template <class Storage, bool kEma>
+HWY_INLINE void prefetch_piece(const ApplyPiece& piece, uint64_t count, size_t mirror_word) {
+  prefetch_all(piece.w, count * Storage::kBytes);
+  if (kEma) prefetch_all(reinterpret_cast<const std::byte*>(piece.ema), count * sizeof(float));
+  if (mirror_word != 0) prefetch_all(piece.mirror, count * mirror_word);
+}
+
+// The loop that does the work. Copies of the arguments stay in registers: what is written might be
+// one of them.
+template <class Storage, bool kLossy, ApplyStep kStep>
+void apply_batch(const ApplyJob& job, const ApplyBatch& batch, const ApplyBatch& later,
+                 const ApplyRest& with) {
+  constexpr bool kEma = kStep == ApplyStep::kEma;
+  const ApplyFactors factors = job.later;
+  ApplyRest rest = with;
+  for_each_piece(
+      batch, later,
+      [&](const ApplyPiece& piece, auto count, const ApplyPiece& next, auto next_count) HWY_ATTR {
+        prefetch_piece<Storage, kEma>(next, next_count, rest.mirror_word);
+        prefetch_behind(rest.snapshot, count * sizeof(float));
+        prefetch_behind(rest.mean, count * sizeof(float));
+        const ApplyRun run = {piece.w, rest.snapshot, rest.mean, rest.own, piece.ema};
+        if (kEma && HWY_UNLIKELY(piece.first_visit)) {
+          apply_first<Storage, kLossy>(run, count, job.first);
+        } else {
+          apply_run<Storage, kLossy, kStep>(run, count, factors);
+        }
+        if (rest.mirror != nullptr) rest.mirror(piece.w, count, piece.mirror);
+        rest.snapshot += count;
+        rest.mean += count;
+        if (kLossy) rest.own += count * sizeof(float);
+      });
+}
+
+using ApplyFunction = void (*)(const ApplyJob& job, const ApplyBatch& batch,
+                               const ApplyBatch& later, const ApplyRest& with);
 
 struct ApplyChoice {
   bool lossy;
@@ -78,13 +136,11 @@ struct ApplyChoice {
   HWY_INLINE ApplyFunction of_step() const {
     switch (step) {
       case ApplyStep::kNone:
-        return apply_run<Storage, kLossy, ApplyStep::kNone>;
+        return apply_batch<Storage, kLossy, ApplyStep::kNone>;
       case ApplyStep::kDrift:
-        return apply_run<Storage, kLossy, ApplyStep::kDrift>;
-      case ApplyStep::kEma:
-        return apply_run<Storage, kLossy, ApplyStep::kEma>;
+        return apply_batch<Storage, kLossy, ApplyStep::kDrift>;
       default:
-        return apply_run<Storage, kLossy, ApplyStep::kFirstEma>;
+        return apply_batch<Storage, kLossy, ApplyStep::kEma>;
     }
   }
   template <class Storage>
@@ -92,8 +148,6 @@ struct ApplyChoice {
     return lossy ? of_step<Storage, true>() : of_step<Storage, false>();
   }
 };
-
-using MirrorFunction = void (*)(const std::byte* from, uint64_t count, std::byte* to);
 
 template <class From>
 struct MirrorTo {
@@ -110,75 +164,49 @@ struct MirrorChoice {
   }
 };
 
-struct ApplyPiece {
-  std::byte* w;
-  float* ema;
-  std::byte* mirror;
-  uint32_t count;
-  bool first_visit;
-};
-using ApplyBatch = Batch<ApplyPiece>;
+static_assert(ApplyBatch::kPieces * kPiece <= RunDecoder::kMost);
 
-static_assert(kBatch * kPiece <= RunDecoder::kMost);
-
-// Applies pieces one after the other.
+// Applies batches one after the other.
 class Applier {
  public:
   Applier(const ApplyJob& job, const BlockRange& blocks)
       : job_(job),
         word_(encoded_bytes(job.table.storage, 1)),
-        mirror_word_(job.arrays.mirror == nullptr ? 0
-                                                  : encoded_bytes(job.arrays.mirror->storage, 1)),
-        later_(with_format(job.table.storage, ApplyChoice{job.arrays.own != nullptr, job.step})),
-        first_(with_format(job.table.storage,
-                           ApplyChoice{job.arrays.own != nullptr, ApplyStep::kFirstEma})),
-        mirror_(job.arrays.mirror == nullptr
-                    ? nullptr
-                    : with_format(job.table.storage, MirrorChoice{job.arrays.mirror->storage})),
+        function_(with_format(job.table.storage, ApplyChoice{job.arrays.own != nullptr, job.step})),
         position_(values_before(job.table, job.subset, blocks.begin)),
-        own_(job.arrays.own, job.arrays.encoding, job.count, position_) {}
-
-  // Of one element, over all arrays in table order.
-  size_t stream_bytes() const {
-    return word_ + mirror_word_ + (job_.step == ApplyStep::kEma ? sizeof(float) : 0);
+        own_(job.arrays.own, job.arrays.encoding, job.count, position_) {
+    if (job.arrays.mirror == nullptr) return;
+    mirror_word_ = encoded_bytes(job.arrays.mirror->storage, 1);
+    mirror_ = with_format(job.table.storage, MirrorChoice{job.arrays.mirror->storage});
   }
 
-  HWY_INLINE void prefetch(const ApplyPiece& piece, uint64_t count) const {
-    prefetch_all(piece.w, count * word_);
-    if (job_.step == ApplyStep::kEma) {
-      prefetch_all(reinterpret_cast<const std::byte*>(piece.ema), count * sizeof(float));
+  // Of one element, over all arrays in table order.
+  size_t stream_bytes() const { return word_ + mirror_word_ + (has_ema() ? sizeof(float) : 0); }
+
+  HWY_INLINE void prefetch(const ApplyPiece& piece) const {
+    prefetch_all(piece.w, piece.count * word_);
+    if (has_ema()) {
+      prefetch_all(reinterpret_cast<const std::byte*>(piece.ema), piece.count * sizeof(float));
     }
-    if (mirror_word_ != 0) prefetch_all(piece.mirror, count * mirror_word_);
   }
 
   HWY_INLINE void apply(const ApplyBatch& batch, const ApplyBatch& later) {
     const uint64_t values = batch.values();
-    const std::byte* own = job_.arrays.own == nullptr ? nullptr : own_.read(values);
-    const float* snapshot = job_.arrays.snapshot + position_;
-    const float* mean = job_.arrays.mean + position_;
+    const std::byte* const own = job_.arrays.own == nullptr ? nullptr : own_.read(values);
+    function_(job_, batch, later,
+              {job_.arrays.snapshot + position_, job_.arrays.mean + position_, own, mirror_,
+               mirror_word_});
     position_ += values;
-    for_each_piece(
-        batch, later,
-        [&](const ApplyPiece& piece, auto count, const ApplyPiece& next, auto next_count) HWY_ATTR {
-          prefetch(next, next_count);
-          prefetch_behind(snapshot, count * sizeof(float));
-          prefetch_behind(mean, count * sizeof(float));
-          const ApplyRun run = {piece.w, snapshot, mean, own, piece.ema, count};
-          (piece.first_visit ? first_ : later_)(run, piece.first_visit ? job_.first : job_.later);
-          if (mirror_ != nullptr) mirror_(piece.w, count, piece.mirror);
-          snapshot += count;
-          mean += count;
-          if (own != nullptr) own += count * sizeof(float);
-        });
   }
 
  private:
+  bool has_ema() const { return job_.step == ApplyStep::kEma; }
+
   const ApplyJob& job_;
   const size_t word_;
-  const size_t mirror_word_;
-  const ApplyFunction later_;
-  const ApplyFunction first_;
-  const MirrorFunction mirror_;
+  size_t mirror_word_ = 0;
+  const ApplyFunction function_;
+  MirrorFunction mirror_ = nullptr;
   uint64_t position_;
   RunDecoder own_;
 };
@@ -212,9 +240,9 @@ struct ApplyPlaces {
 void apply_here(const ApplyJob& job, const BlockRange& blocks) {
   const WalkPlan plan(job.table, job.subset, blocks.begin, blocks.end);
   Applier applier(job, blocks);
-  walk_batches<ApplyPiece>(
+  walk_batches<ApplyBatch>(
       plan, applier.stream_bytes(), ApplyPlaces{job},
-      [&applier](const ApplyPiece& piece) HWY_ATTR { applier.prefetch(piece, piece.count); },
+      [&applier](const ApplyPiece& piece) HWY_ATTR { applier.prefetch(piece); },
       [&applier](const ApplyBatch& batch, const ApplyBatch& later) HWY_ATTR {
         applier.apply(batch, later);
         return true;

@@ -33,7 +33,6 @@ struct ApplyRun {
   const float* mean;
   const std::byte* own;  // fp32 words; null: lossless
   float* ema;            // kEma only
-  uint64_t count;
 };
 
 // Tests and sets the bit of a block.

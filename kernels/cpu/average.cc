@@ -79,29 +79,64 @@ bool average_words(const Taking& from, uint64_t begin, uint64_t end, float* mean
   return finite;
 }
 
-// Scaled: a group at a time, decoded into the first-level cache.
-bool average_groups(const Taking& from, uint64_t begin, uint64_t end, float* mean) {
-  HWY_ALIGN float sum[kGroup];
-  HWY_ALIGN float values[kGroup];
-  bool finite = true;
-  for (uint64_t first = begin; first < end; first += kGroup) {
-    const uint64_t count = end - first < kGroup ? end - first : kGroup;
-    for (uint32_t r = 0; r < from.size; ++r) {
-      const float weight = from.weights[r];
-      dequantise_run(from.values[r], from.encoding, first, count, values);
-      if (r == 0) {
-        for (uint64_t i = 0; i < count; ++i) sum[i] = weight * values[i];
-      } else {
-        for (uint64_t i = 0; i < count; ++i) sum[i] = sum[i] + weight * values[i];
-      }
+// A row of a scaled encoding: what a member adds stays in registers too. `first`: of its values.
+// Returns the largest magnitudes of the sums, as integers.
+template <Encoding kEncoding>
+HWY_INLINE hn::VFromD<RowIntTag> average_row(const Taking& from, uint64_t first, float* mean,
+                                             bool streams) {
+  const RowTag d;
+  const RowIntTag di;
+  const uint64_t group = first / kGroup * kGroupBytes<kEncoding>, row = first % kGroup / kScaled;
+  const uint64_t codes = group + kScaleBytes + row * kRowBytes<kEncoding>;
+  RowVector sums[kRowVectors];
+  for (uint32_t r = 0; r < from.size; ++r) {
+    const float scale = Float32::load1(from.values[r] + group + row * sizeof(float));
+    const RowTerms<kEncoding> terms(from.values[r] + codes, scale, from.weights[r]);
+    for (size_t i = 0; i < kRowVectors; ++i) {
+      sums[i] = r == 0 ? terms.vector(i) : hn::Add(sums[i], terms.vector(i));
     }
-    uint32_t largest = 0;
-    for (uint64_t i = 0; i < count; ++i) {
-      largest = HWY_MAX(largest, bits_of(sum[i]) & 0x7FFFFFFFU);
-      mean[first + i] = sum[i] * from.reciprocal;
-    }
-    finite = finite && largest < kInfinityBits;
   }
+  const auto reciprocal = hn::Set(d, from.reciprocal);
+  auto largest = hn::Zero(di);
+  for (size_t i = 0; i < kRowVectors; ++i) {
+    largest = hn::Max(largest, hn::And(hn::BitCast(di, sums[i]), hn::Set(di, 0x7FFFFFFF)));
+    write_mean(d, hn::Mul(sums[i], reciprocal), streams, mean + i * kRowLanes);
+  }
+  return largest;
+}
+
+// The last row of a run, of `count` values.
+template <Encoding kEncoding>
+HWY_NOINLINE bool average_short_row(const Taking& from, uint64_t first, uint64_t count,
+                                    float* mean) {
+  HWY_ALIGN float sums[kScaled];
+  HWY_ALIGN float values[kScaled];
+  uint32_t largest = 0;
+  for (uint32_t r = 0; r < from.size; ++r) {
+    descale_run<kEncoding>(from.values[r], first, count, values);
+    for (uint64_t i = 0; i < count; ++i) {
+      const float term = from.weights[r] * values[i];
+      sums[i] = r == 0 ? term : sums[i] + term;
+    }
+  }
+  for (uint64_t i = 0; i < count; ++i) {
+    largest = HWY_MAX(largest, bits_of(sums[i]) & 0x7FFFFFFFU);
+    mean[i] = sums[i] * from.reciprocal;
+  }
+  return largest < kInfinityBits;
+}
+
+template <Encoding kEncoding>
+bool average_rows(const Taking& from, uint64_t begin, uint64_t end, float* mean) {
+  const RowIntTag di;
+  auto largest = hn::Zero(di);
+  uint64_t i = begin;
+  for (; end - i >= kScaled; i += kScaled) {
+    largest = hn::Max(largest, average_row<kEncoding>(from, i, mean + i, from.streams));
+  }
+  const auto infinity = hn::Set(di, static_cast<int32_t>(kInfinityBits - 1));
+  const bool finite = hn::AllFalse(di, hn::Gt(largest, infinity));
+  if (i != end && !average_short_row<kEncoding>(from, i, end - i, mean + i)) return false;
   return finite;
 }
 
@@ -121,8 +156,14 @@ struct AverageVisitor {
 // Values [begin, end), of which `begin` is a multiple of kGroup. False: some sum is not finite.
 bool average_here(const Taking& from, uint64_t begin, uint64_t end, float* mean) {
   const DefaultFloatEnvironment environment;
-  if (scaled(from.encoding)) return average_groups(from, begin, end, mean);
-  const bool finite = with_format(from.encoding, AverageVisitor{from, begin, end, mean});
+  bool finite;
+  if (from.encoding == Encoding::kInt8) {
+    finite = average_rows<Encoding::kInt8>(from, begin, end, mean);
+  } else if (from.encoding == Encoding::kInt4) {
+    finite = average_rows<Encoding::kInt4>(from, begin, end, mean);
+  } else {
+    finite = with_format(from.encoding, AverageVisitor{from, begin, end, mean});
+  }
   if (from.streams) hwy::FlushStream();
   return finite;
 }

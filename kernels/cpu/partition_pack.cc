@@ -34,12 +34,12 @@ struct PackPiece {
   const std::byte* data;
   uint64_t count;
 };
-using PackBatch = Batch<PackPiece>;
+using PackBatch = Batch<PackPiece, 16>;
 
 // The values that were packed last, by their numbers, and their encoding.
 struct PackRing {
   static constexpr uint64_t kValues = 4 * kGroup;
-  static_assert(kValues >= 2 * kBatch * kPiece + kGroup);
+  static_assert(kValues >= 2 * PackBatch::kPieces * kPiece + kGroup);
 
   HWY_ALIGN float values[kValues];
   HWY_ALIGN std::byte encoded[kValues * sizeof(float)];
@@ -189,7 +189,7 @@ struct PackVisitor {
     VectorWriter snapshot(kWrites ? job.snapshot + range.first : nullptr, job.streams);
     PackTrim trim(range);
     uint64_t number = range.first;
-    walk_batches<PackPiece>(
+    walk_batches<PackBatch>(
         plan, Storage::kBytes,
         [](const BlockPlace& place, uint64_t) HWY_ATTR {
           const auto* data = static_cast<const std::byte*>(place.data);

@@ -16,6 +16,7 @@ namespace asyncmesh::kernels::HWY_NAMESPACE {
 template <class Format>
 class WordReader {
  public:
+  static constexpr bool kInPlace = true;
   WordReader(const UnpackJob& job, uint64_t first) : words_(job.encoded + first * Format::kBytes) {}
   const std::byte* read(uint64_t count) {
     const std::byte* const words = words_;
@@ -28,11 +29,10 @@ class WordReader {
 };
 
 struct RunReader : RunDecoder {
+  static constexpr bool kInPlace = false;
   RunReader(const UnpackJob& job, uint64_t first)
       : RunDecoder(job.encoded, job.encoding, job.count, first) {}
 };
-static_assert(kBatch * kPiece <= RunDecoder::kMost);
-
 constexpr uintptr_t kLineBytes = 64;
 
 HWY_INLINE uintptr_t in_line(const std::byte* at) {
@@ -43,7 +43,8 @@ struct UnpackPiece {
   std::byte* data;
   uint64_t count;
 };
-using UnpackBatch = Batch<UnpackPiece>;
+using UnpackBatch = Batch<UnpackPiece, 8>;
+static_assert(UnpackBatch::kPieces * kPiece <= RunDecoder::kMost);
 
 // How pieces are written. kStreams, of fp32 where the table is larger than the caches: whole lines
 // go past them; a line that is written whole need not be read first, which is a third of the
@@ -84,8 +85,8 @@ struct PieceWriter {
   }
 };
 
-// The loop that moves the data.
-template <class Wire, class Storage, bool kStreams>
+// The loop that moves the data. kInPlace: `words` are not in a cache.
+template <class Wire, class Storage, bool kStreams, bool kInPlace>
 HWY_NOINLINE void write_batch(const UnpackBatch& batch, const UnpackBatch& later,
                               const std::byte* words) {
   using Writer = PieceWriter<Wire, Storage, kStreams>;
@@ -93,7 +94,7 @@ HWY_NOINLINE void write_batch(const UnpackBatch& batch, const UnpackBatch& later
                  [&](const UnpackPiece& piece, auto count, const UnpackPiece& next, auto next_count)
                      HWY_ATTR {
                        Writer::prefetch(next.data, next_count);
-                       prefetch_behind(words, count * Wire::kBytes);
+                       if (kInPlace) prefetch_behind(words, count * Wire::kBytes);
                        Writer::write(words, count, piece.data);
                        words += count * Wire::kBytes;
                      });
@@ -103,7 +104,7 @@ template <class Reader, class Wire, class Storage, bool kStreams>
 HWY_INLINE void unpack_range(const UnpackJob& job, const BlockRange& blocks) {
   const WalkPlan plan(job.table, job.subset, blocks.begin, blocks.end);
   Reader values(job, values_before(job.table, job.subset, blocks.begin));
-  walk_batches<UnpackPiece>(
+  walk_batches<UnpackBatch>(
       plan, Storage::kBytes,
       [](const BlockPlace& place, uint64_t) HWY_ATTR {
         auto* const data = static_cast<std::byte*>(place.data);
@@ -112,7 +113,8 @@ HWY_INLINE void unpack_range(const UnpackJob& job, const BlockRange& blocks) {
       [](const UnpackPiece& piece)
           HWY_ATTR { PieceWriter<Wire, Storage, kStreams>::prefetch(piece.data, piece.count); },
       [&values](const UnpackBatch& batch, const UnpackBatch& later) HWY_ATTR {
-        write_batch<Wire, Storage, kStreams>(batch, later, values.read(batch.values()));
+        write_batch<Wire, Storage, kStreams, Reader::kInPlace>(batch, later,
+                                                               values.read(batch.values()));
         return true;
       });
   if (kStreams) hwy::FlushStream();

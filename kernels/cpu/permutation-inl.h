@@ -54,15 +54,20 @@ struct InverseGrid {
         rows_(hn::Set(GridTag(), permutation.rows())),
         column_shift_(static_cast<int>(32 - permutation.column_bits())) {}
 
-  HWY_INLINE void operator()(GridVector& row, GridVector& column) const {
+  // Some vectors at a time: one alone would mostly wait for its multiplications.
+  template <size_t kCount>
+  HWY_INLINE void operator()(GridVector (&rows)[kCount], GridVector (&columns)[kCount]) const {
     const GridTag d;
     for (int round = Permutation::kRounds - 2; round >= 0; round -= 2) {
       const auto row_key = hn::Set(d, permutation_.key(round + 1));
-      column = hn::Xor(column, hn::ShiftRightSame(mixed(hn::Xor(row, row_key)), column_shift_));
       const auto column_key = hn::Set(d, permutation_.key(round));
-      const auto step = multiply_high(mixed(hn::Xor(column, column_key)), rows_);
-      row = hn::Sub(hn::Add(row, rows_), step);
-      row = hn::Min(row, hn::Sub(row, rows_));  // wraps around where row is below rows
+      for (size_t i = 0; i < kCount; ++i) {
+        const auto hash = mixed(hn::Xor(rows[i], row_key));
+        columns[i] = hn::Xor(columns[i], hn::ShiftRightSame(hash, column_shift_));
+        const auto step = multiply_high(mixed(hn::Xor(columns[i], column_key)), rows_);
+        const auto row = hn::Sub(hn::Add(rows[i], rows_), step);
+        rows[i] = hn::Min(row, hn::Sub(row, rows_));  // wraps around where row is below rows_
+      }
     }
   }
 
@@ -72,38 +77,66 @@ struct InverseGrid {
   int column_shift_;
 };
 
-// blocks[i] = permutation.inverse(first + i * step) for i in [0, count); writes whole vectors, so
-// that `blocks` has room for as many as a vector holds more.
+// The grid's places of vectors of numbers first + i * step.
+class GridNumbers {
+ public:
+  HWY_INLINE GridNumbers(uint64_t step, int column_bits)
+      : column_bits_(column_bits), mask_(hn::Set(GridTag(), (1U << column_bits) - 1)) {
+    HWY_ALIGN uint64_t steps[HWY_LANES(uint32_t)];
+    for (size_t i = 0; i < hn::Lanes(GridTag()); ++i) steps[i] = i * step;
+    low_ = hn::Load(Wide(), steps);
+    high_ = hn::Load(Wide(), steps + hn::Lanes(Wide()));
+  }
+
+  HWY_INLINE void place(uint64_t first, GridVector& row, GridVector& column) const {
+    const GridTag d;
+    const auto base = hn::Set(Wide(), first);
+    const auto low = hn::Add(base, low_), high = hn::Add(base, high_);
+    column = hn::And(hn::ConcatEven(d, hn::BitCast(d, high), hn::BitCast(d, low)), mask_);
+    row = hn::ConcatEven(d, hn::BitCast(d, hn::ShiftRightSame(high, column_bits_)),
+                         hn::BitCast(d, hn::ShiftRightSame(low, column_bits_)));
+  }
+  HWY_INLINE void store(GridVector row, GridVector column, uint64_t* numbers) const {
+    const hn::Half<GridTag> half;
+    const auto join = [this](auto rows, auto columns) HWY_ATTR {
+      return hn::Or(hn::ShiftLeftSame(hn::PromoteTo(Wide(), rows), column_bits_),
+                    hn::PromoteTo(Wide(), columns));
+    };
+    hn::StoreU(join(hn::LowerHalf(half, row), hn::LowerHalf(half, column)), Wide(), numbers);
+    hn::StoreU(join(hn::UpperHalf(half, row), hn::UpperHalf(half, column)), Wide(),
+               numbers + hn::Lanes(Wide()));
+  }
+
+ private:
+  using Wide = hn::RepartitionToWide<GridTag>;
+
+  int column_bits_;
+  GridVector mask_;
+  hn::VFromD<Wide> low_, high_;
+};
+
+// blocks[i] = permutation.inverse(first + i * step) for i in [0, count); may write all of
+// blocks[0, 64). count <= 64.
 HWY_INLINE void permuted_blocks(const Permutation& permutation, uint64_t first, uint64_t step,
                                 size_t count, uint64_t* blocks) {
   if (permutation.identity()) {
     for (size_t i = 0; i < count; ++i) blocks[i] = first + i * step;
     return;
   }
-  const GridTag d;
-  const hn::RepartitionToWide<GridTag> wide;
-  const hn::Half<GridTag> half;
-  const int bits = static_cast<int>(permutation.column_bits());
-  const auto mask = hn::Set(d, (1U << bits) - 1);
-  const InverseGrid grid(permutation);
-  HWY_ALIGN uint64_t steps[HWY_LANES(uint32_t)];
-  for (size_t i = 0; i < hn::Lanes(d); ++i) steps[i] = i * step;
-  const auto low_steps = hn::Load(wide, steps),
-             high_steps = hn::Load(wide, steps + hn::Lanes(wide));
-  for (size_t i = 0; i < count; i += hn::Lanes(d)) {
-    const auto base = hn::Set(wide, first + i * step);
-    const auto low = hn::Add(base, low_steps), high = hn::Add(base, high_steps);
-    auto column = hn::And(hn::ConcatEven(d, hn::BitCast(d, high), hn::BitCast(d, low)), mask);
-    auto row = hn::ConcatEven(d, hn::BitCast(d, hn::ShiftRightSame(high, bits)),
-                              hn::BitCast(d, hn::ShiftRightSame(low, bits)));
-    grid(row, column);
-    const auto join = [&](auto rows, auto columns) HWY_ATTR {
-      return hn::Or(hn::ShiftLeftSame(hn::PromoteTo(wide, rows), bits),
-                    hn::PromoteTo(wide, columns));
-    };
-    hn::StoreU(join(hn::LowerHalf(half, row), hn::LowerHalf(half, column)), wide, blocks + i);
-    hn::StoreU(join(hn::UpperHalf(half, row), hn::UpperHalf(half, column)), wide,
-               blocks + i + hn::Lanes(wide));
+  constexpr size_t kVectors = 4;
+  const size_t lanes = hn::Lanes(GridTag());
+  static_assert(64 % (kVectors * HWY_LANES(uint32_t)) == 0);
+  const GridNumbers numbers(step, static_cast<int>(permutation.column_bits()));
+  const InverseGrid inverse(permutation);
+  for (size_t i = 0; i < count; i += kVectors * lanes) {
+    GridVector rows[kVectors], columns[kVectors];
+    for (size_t k = 0; k < kVectors; ++k) {
+      numbers.place(first + (i + k * lanes) * step, rows[k], columns[k]);
+    }
+    inverse(rows, columns);
+    for (size_t k = 0; k < kVectors; ++k) {
+      numbers.store(rows[k], columns[k], blocks + i + k * lanes);
+    }
   }
   // What landed in the surplus of the grid walks on: less than one in a row's length.
   for (size_t i = 0; i < count; ++i) {

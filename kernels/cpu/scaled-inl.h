@@ -170,13 +170,16 @@ HWY_INLINE void codes_of_row(const float* values, float factor, uint32_t key, st
 
 #endif
 
+template <Encoding kEncoding>
+inline constexpr size_t kRowBytes = kScaled / (kEncoding == Encoding::kInt4 ? 2 : 1);
+
 // One group, of `count` values: kGroup but for the last one of a run. `later` is as many values
 // that will be needed some groups from now.
 template <Encoding kEncoding, bool kStochastic>
 HWY_INLINE void scaled_group(const float* values, size_t count, uint64_t seed, uint64_t first,
                              const float* later, std::byte* out) {
-  constexpr size_t kPerByte = kEncoding == Encoding::kInt4 ? 2 : 1;
-  constexpr size_t kRowBytes = kScaled / kPerByte;
+  constexpr size_t kBytes = kRowBytes<kEncoding>;
+  constexpr size_t kPerByte = kScaled / kBytes;
   constexpr int kOnes = kEncoding == Encoding::kInt4 ? 0x11 : 0x01;
   const size_t whole = count / kScaled, rest = count % kScaled;
   HWY_ALIGN float padded[kScaled];
@@ -193,7 +196,7 @@ HWY_INLINE void scaled_group(const float* values, size_t count, uint64_t seed, u
   const bool finite = scales_of_group<kEncoding>(largest, out, factors);
   const auto encode = [&](const float* row_values, size_t row, std::byte* to) HWY_ATTR {
     if (HWY_UNLIKELY(!finite) && Float32::bits1(out + row * sizeof(float)) == kNotFiniteScale) {
-      __builtin_memset(to, kOnes, kRowBytes);
+      __builtin_memset(to, kOnes, kBytes);
       return;
     }
     codes_of_row<kEncoding, kStochastic>(row_values, factors[row], keys.of[row], to);
@@ -201,14 +204,14 @@ HWY_INLINE void scaled_group(const float* values, size_t count, uint64_t seed, u
   std::byte* const codes = out + kScaleBytes;
   for (size_t row = 0; row < whole; ++row) {
     prefetch_row(later + row * kScaled);
-    encode(values + row * kScaled, row, codes + row * kRowBytes);
+    encode(values + row * kScaled, row, codes + row * kBytes);
   }
   if (HWY_LIKELY(rest == 0)) return;
-  HWY_ALIGN std::byte last[kRowBytes];
+  HWY_ALIGN std::byte last[kBytes];
   encode(padded, whole, last);
   // The high half of a byte that has no value is 0, in blocks that are not finite too.
   if (kPerByte == 2 && rest % 2 != 0) last[rest / 2] &= std::byte{0x0F};
-  __builtin_memcpy(codes + whole * kRowBytes, last, (rest + kPerByte - 1) / kPerByte);
+  __builtin_memcpy(codes + whole * kBytes, last, (rest + kPerByte - 1) / kPerByte);
 }
 
 template <Encoding kEncoding, bool kStochastic>
@@ -235,50 +238,139 @@ HWY_INLINE void unfold_codes(const std::byte* from, int8_t* codes) {
   }
 }
 
-template <bool kStream>
-HWY_INLINE void decode_row(const int8_t* codes, float scale, float* out) {
-  const RowTag d;
-  const hn::RebindToSigned<RowTag> di;
-  const hn::Rebind<int8_t, RowTag> d8;
-  const auto factor = hn::Set(d, scale);
-  for (size_t i = 0; i < kScaled; i += hn::Lanes(d)) {
-    const auto code = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(d8, codes + i)));
-    Float32::store<kStream>(d, hn::Mul(factor, code), reinterpret_cast<std::byte*>(out + i));
+// The values of one row, of which there are as many bytes of codes as it takes.
+template <Encoding kEncoding>
+class RowDecoder {
+ public:
+  HWY_INLINE RowDecoder(const std::byte* codes, float scale)
+      : codes_(reinterpret_cast<const int8_t*>(codes)), scale_(hn::Set(RowTag(), scale)) {}
+  // Vector `i` of kRowVectors.
+  HWY_INLINE RowVector vector(size_t i) const {
+    const RowTag d;
+    const hn::RebindToSigned<RowTag> di;
+    const hn::Rebind<int8_t, RowTag> d8;
+    const auto code = hn::PromoteTo(di, hn::LoadU(d8, codes_ + i * kRowLanes));
+    return hn::Mul(scale_, hn::ConvertTo(d, code));
+  }
+
+ private:
+  const int8_t* codes_;
+  RowVector scale_;
+};
+
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX3
+
+// All 16 values that a code of the row can have, looked up.
+template <>
+class RowDecoder<Encoding::kInt4> {
+ public:
+  HWY_INLINE RowDecoder(const std::byte* codes, float scale)
+      : codes_(codes),
+        values_(_mm512_mul_ps(_mm512_set1_ps(scale), _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7,
+                                                                    -6, -5, -4, -3, -2, -1))) {}
+  HWY_INLINE RowVector vector(size_t i) const {
+    constexpr __mmask16 kSecond = 0xFF00;
+    const std::byte* const at = codes_ + i * kRowLanes / 2;
+    const auto words = _mm512_mask_set1_epi32(_mm512_set1_epi32(word(at)), kSecond, word(at + 4));
+    // The lookup takes the lowest 4 bits of a lane.
+    const auto codes = _mm512_srlv_epi32(
+        words, _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28));
+    return RowVector{_mm512_permutexvar_ps(codes, values_)};
+  }
+  // Those of weight x value from now on.
+  HWY_INLINE void weigh(RowVector weight) { values_ = _mm512_mul_ps(weight.raw, values_); }
+
+ private:
+  static HWY_INLINE int32_t word(const std::byte* at) {
+    return static_cast<int32_t>(Float32::bits1(at));
+  }
+
+  const std::byte* codes_;
+  __m512 values_;
+};
+
+#else
+
+template <>
+class RowDecoder<Encoding::kInt4> {
+ public:
+  HWY_INLINE RowDecoder(const std::byte* codes, float scale)
+      : row_(reinterpret_cast<const std::byte*>(codes_), scale) {
+    unfold_codes(codes, codes_);
+  }
+  RowDecoder(const RowDecoder&) = delete;
+  RowDecoder& operator=(const RowDecoder&) = delete;
+  HWY_INLINE RowVector vector(size_t i) const { return row_.vector(i); }
+
+ private:
+  HWY_ALIGN int8_t codes_[kScaled];
+  RowDecoder<Encoding::kInt8> row_;
+};
+
+#endif
+
+// weight x value, of the values of a row.
+template <Encoding kEncoding>
+class RowTerms {
+ public:
+  HWY_INLINE RowTerms(const std::byte* codes, float scale, float weight)
+      : row_(codes, scale), weight_(hn::Set(RowTag(), weight)) {
+    if constexpr (kLookup) row_.weigh(weight_);
+  }
+  HWY_INLINE RowVector vector(size_t i) const {
+    if constexpr (kLookup) return row_.vector(i);
+    return hn::Mul(weight_, row_.vector(i));
+  }
+
+ private:
+  static constexpr bool kLookup =
+      HWY_ARCH_X86 && HWY_TARGET == HWY_AVX3 && kEncoding == Encoding::kInt4;
+
+  RowDecoder<kEncoding> row_;
+  RowVector weight_;
+};
+
+template <Encoding kEncoding, bool kStream>
+HWY_INLINE void descale_row(const std::byte* codes, float scale, float* out) {
+  const RowDecoder<kEncoding> row(codes, scale);
+  for (size_t i = 0; i < kRowVectors; ++i) {
+    Float32::store<kStream>(RowTag(), row.vector(i),
+                            reinterpret_cast<std::byte*>(out + i * kRowLanes));
   }
 }
 
-// One row from its codes, of which there are as many bytes as it takes.
-template <Encoding kEncoding, bool kStream>
-HWY_INLINE void descale_row(const std::byte* codes, float scale, float* out) {
-  if constexpr (kEncoding == Encoding::kInt4) {
-    HWY_ALIGN int8_t unfolded[kScaled];
-    unfold_codes(codes, unfolded);
-    decode_row<kStream>(unfolded, scale, out);
-  } else {
-    decode_row<kStream>(reinterpret_cast<const int8_t*>(codes), scale, out);
-  }
+// The first `count` values of a row, in a buffer for a whole one.
+template <Encoding kEncoding>
+HWY_INLINE void descale_part(const std::byte* codes, float scale, size_t count, float* row) {
+  constexpr size_t kPerByte = kScaled / kRowBytes<kEncoding>;
+  HWY_ALIGN std::byte all[kRowBytes<kEncoding>] = {};
+  __builtin_memcpy(all, codes, (count + kPerByte - 1) / kPerByte);
+  descale_row<kEncoding, false>(all, scale, row);
 }
+
+template <Encoding kEncoding>
+inline constexpr size_t kGroupBytes = kScaleBytes + kRows* kRowBytes<kEncoding>;
 
 template <Encoding kEncoding, bool kStream = false>
 HWY_INLINE void descale_run(const std::byte* encoded, uint64_t first, uint64_t count, float* out) {
-  constexpr size_t kPerByte = kEncoding == Encoding::kInt4 ? 2 : 1;
-  constexpr size_t kGroupBytes = kScaleBytes + kGroup / kPerByte;
-  for (uint64_t i = 0; i < count; i += kScaled) {
-    const uint64_t value = first + i;
-    const std::byte* const group = encoded + value / kGroup * kGroupBytes;
-    const auto in_group = static_cast<size_t>(value % kGroup);
-    const float scale = Float32::load1(group + in_group / kScaled * sizeof(float));
-    const std::byte* const codes = group + kScaleBytes + in_group / kPerByte;
-    if (HWY_LIKELY(count - i >= kScaled)) {
-      descale_row<kEncoding, kStream>(codes, scale, out + i);
-      continue;
+  while (count != 0) {
+    const std::byte* const group = encoded + first / kGroup * kGroupBytes<kEncoding>;
+    const auto row = static_cast<size_t>(first % kGroup / kScaled);
+    const auto some = static_cast<size_t>(HWY_MIN(count, kGroup - row * kScaled));
+    const std::byte* scale = group + row * sizeof(float);
+    const std::byte* codes = group + kScaleBytes + row * kRowBytes<kEncoding>;
+    float* const end = out + some / kScaled * kScaled;
+    for (; out != end; out += kScaled, scale += sizeof(float), codes += kRowBytes<kEncoding>) {
+      descale_row<kEncoding, kStream>(codes, Float32::load1(scale), out);
     }
-    const auto rest = static_cast<size_t>(count - i);
-    HWY_ALIGN std::byte last[kScaled] = {};
-    HWY_ALIGN float padded[kScaled];
-    __builtin_memcpy(last, codes, (rest + kPerByte - 1) / kPerByte);
-    descale_row<kEncoding, false>(last, scale, padded);
-    __builtin_memcpy(out + i, padded, rest * sizeof(float));
+    if (const size_t rest = some % kScaled; rest != 0) {
+      HWY_ALIGN float last[kScaled];
+      descale_part<kEncoding>(codes, Float32::load1(scale), rest, last);
+      __builtin_memcpy(out, last, rest * sizeof(float));
+      return;
+    }
+    first += some;
+    count -= some;
   }
 }
 

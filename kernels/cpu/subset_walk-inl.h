@@ -44,12 +44,14 @@ struct WalkPlan {
   uint64_t end;
 };
 
-inline constexpr uint32_t kBatch = 16;  // pieces
-
-// A batch that is not full repeats its last piece. Items have a `count` of elements.
-template <class Item>
+// Up to kSize pieces. A batch that is not full repeats its last piece. Items have a `count` of
+// elements.
+template <class Element, uint32_t kSize>
 struct Batch {
-  Item items[kBatch];
+  using Item = Element;
+  static constexpr uint32_t kPieces = kSize;
+
+  Item items[kPieces];
   uint32_t count;
 
   HWY_INLINE uint64_t values() const {
@@ -70,28 +72,28 @@ class PieceSource {
   HWY_INLINE bool more() const { return at_ != plan_.end || (!kWhole && rest_.count != 0); }
 
   // The next ones, as make(const BlockPlace&, uint64_t block) says. There must be more.
-  template <class Item, class Make>
-  HWY_INLINE void take(const Make& make, Batch<Item>& batch) {
+  template <class Batch, class Make>
+  HWY_INLINE void take(const Make& make, Batch& batch) {
+    static_assert(kNumbers % Batch::kPieces == 0);
     uint32_t count = 0;
     if constexpr (kWhole) {
       const uint64_t number = at_ - plan_.begin;
       if (HWY_UNLIKELY(number % kNumbers == 0)) fill(at_ + kNumbers);
       const uint64_t* const blocks = blocks_[number / kNumbers % 2] + number % kNumbers;
-      const auto left = static_cast<uint32_t>(HWY_MIN(plan_.end - at_, uint64_t{kBatch}));
+      const auto left = static_cast<uint32_t>(HWY_MIN(plan_.end - at_, uint64_t{Batch::kPieces}));
       for (; count != left; ++count) {
         batch.items[count] = make(plan_.finder.find(blocks[count]), blocks[count]);
       }
       at_ += left;
     } else {
-      while (count != kBatch && more()) batch.items[count++] = take_piece(make);
+      while (count != Batch::kPieces && more()) batch.items[count++] = take_piece(make);
     }
     batch.count = count;
-    for (; count != kBatch; ++count) batch.items[count] = batch.items[count - 1];
+    for (; count != Batch::kPieces; ++count) batch.items[count] = batch.items[count - 1];
   }
 
  private:
   static constexpr uint64_t kNumbers = 64;
-  static_assert(kNumbers % kBatch == 0);
 
   template <class Make>
   HWY_INLINE auto take_piece(const Make& make) {
@@ -124,26 +126,26 @@ class PieceSource {
   uint64_t at_;
   BlockPlace rest_ = {};
   uint64_t block_ = 0;
-  uint64_t blocks_[2][kNumbers + HWY_LANES(uint32_t)];
+  uint64_t blocks_[2][kNumbers];
 };
 
-template <bool kWhole, class Item, class Make, class Prefetch, class Visit>
+template <bool kWhole, class Batch, class Make, class Prefetch, class Visit>
 HWY_INLINE void walk_from(const WalkPlan& plan, size_t stream_bytes, const Make& make,
                           const Prefetch& prefetch, const Visit& visit) {
-  constexpr uint32_t kRing = 8;
+  constexpr size_t kRing = 16;
   constexpr size_t kAhead = 8192;  // bytes: well within a first-level cache
-  const size_t bytes = kBatch * (kWhole ? plan.subset.granularity : kPiece) * stream_bytes;
+  const size_t bytes = Batch::kPieces * (kWhole ? plan.subset.granularity : kPiece) * stream_bytes;
   const auto ahead = static_cast<uint32_t>(HWY_MIN(HWY_MAX(kAhead / bytes, 1), kRing - 1));
   PieceSource<kWhole> pieces(plan);
-  Batch<Item> ring[kRing];
+  Batch ring[kRing];
   uint32_t made = 0;
   for (; made < ahead && pieces.more(); ++made) {
     pieces.take(make, ring[made]);
-    for (const Item& item : ring[made].items) prefetch(item);
+    for (const auto& item : ring[made].items) prefetch(item);
   }
   for (uint32_t visited = 0; visited != made; ++visited) {
-    const Batch<Item>& batch = ring[visited % kRing];
-    const Batch<Item>* later = &batch;  // at the end: nothing new
+    const Batch& batch = ring[visited % kRing];
+    const Batch* later = &batch;  // at the end: nothing new
     if (HWY_LIKELY(pieces.more())) {
       pieces.take(make, ring[made % kRing]);
       later = &ring[made++ % kRing];
@@ -153,27 +155,26 @@ HWY_INLINE void walk_from(const WalkPlan& plan, size_t stream_bytes, const Make&
 }
 
 // make(place, block) for every piece, prefetch(item) of what it returns for the first ones; then
-// visit(const Batch<Item>& batch, const Batch<Item>& later) in order, which prefetches the items of
-// `later` while it goes through those of `batch`. Ends when visit returns false. `stream_bytes`: of
-// one element, over all arrays that lie in table order.
-template <class Item, class Make, class Prefetch, class Visit>
+// visit(const Batch& batch, const Batch& later) in order, which prefetches the items of `later`
+// while it goes through those of `batch`. Ends when visit returns false. `stream_bytes`: of one
+// element, over all arrays that lie in table order.
+template <class Batch, class Make, class Prefetch, class Visit>
 HWY_INLINE void walk_batches(const WalkPlan& plan, size_t stream_bytes, const Make& make,
                              const Prefetch& prefetch, const Visit& visit) {
   if (plan.subset.granularity <= kPiece) {
-    walk_from<true, Item>(plan, stream_bytes, make, prefetch, visit);
+    walk_from<true, Batch>(plan, stream_bytes, make, prefetch, visit);
   } else {
-    walk_from<false, Item>(plan, stream_bytes, make, prefetch, visit);
+    walk_from<false, Batch>(plan, stream_bytes, make, prefetch, visit);
   }
 }
 
 // body(item, count, next, next_count) for every item of a batch and the one of a later batch that
 // is to be prefetched meanwhile, and their counts. Those are constants where both are whole pieces,
 // for loops without a counter: the fewer instructions, the more of the memory's latency they hide.
-template <class Item, class Body>
-HWY_INLINE void for_each_piece(const Batch<Item>& batch, const Batch<Item>& later,
-                               const Body& body) {
+template <class Batch, class Body>
+HWY_INLINE void for_each_piece(const Batch& batch, const Batch& later, const Body& body) {
   for (uint32_t i = 0; i < batch.count; ++i) {
-    const Item &item = batch.items[i], &next = later.items[i];
+    const auto &item = batch.items[i], &next = later.items[i];
     if (HWY_LIKELY(item.count == kPiece && next.count == kPiece)) {
       constexpr std::integral_constant<uint64_t, kPiece> kWhole;
       body(item, kWhole, next, kWhole);
