@@ -100,7 +100,8 @@ HWY_INLINE hn::VFromD<RowIntTag> average_row(const Taking& from, uint64_t first,
   auto largest = hn::Zero(di);
   for (size_t i = 0; i < kRowVectors; ++i) {
     largest = hn::Max(largest, hn::And(hn::BitCast(di, sums[i]), hn::Set(di, 0x7FFFFFFF)));
-    write_mean(d, hn::Mul(sums[i], reciprocal), streams, mean + i * kRowLanes);
+    const auto value = RowDecoder<kEncoding>::in_order(hn::Mul(sums[i], reciprocal));
+    write_mean(d, value, streams, mean + i * kRowLanes);
   }
   return largest;
 }

@@ -238,12 +238,14 @@ HWY_INLINE void unfold_codes(const std::byte* from, int8_t* codes) {
   }
 }
 
-// The values of one row, of which there are as many bytes of codes as it takes.
+// The values of one row, of which there are as many bytes of codes as it takes. Vectors come with
+// their lanes in an order that is the same for all rows: in_order() mends that, also of sums.
 template <Encoding kEncoding>
 class RowDecoder {
  public:
   HWY_INLINE RowDecoder(const std::byte* codes, float scale)
       : codes_(reinterpret_cast<const int8_t*>(codes)), scale_(hn::Set(RowTag(), scale)) {}
+  static HWY_INLINE RowVector in_order(RowVector v) { return v; }
   // Vector `i` of kRowVectors.
   HWY_INLINE RowVector vector(size_t i) const {
     const RowTag d;
@@ -269,22 +271,22 @@ class RowDecoder<Encoding::kInt4> {
         values_(_mm512_mul_ps(_mm512_set1_ps(scale), _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7,
                                                                     -6, -5, -4, -3, -2, -1))) {}
   HWY_INLINE RowVector vector(size_t i) const {
-    constexpr __mmask16 kSecond = 0xFF00;
-    const std::byte* const at = codes_ + i * kRowLanes / 2;
-    const auto words = _mm512_mask_set1_epi32(_mm512_set1_epi32(word(at)), kSecond, word(at + 4));
-    // The lookup takes the lowest 4 bits of a lane.
+    // The first 8 codes in the even lanes, the others in the odd ones, each shifted to the lowest 4
+    // bits of its lane: those that the lookup takes.
+    const auto bytes = load_bytes(hn::CappedTag<uint64_t, 1>(), codes_ + i * kRowLanes / 2);
     const auto codes = _mm512_srlv_epi32(
-        words, _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28));
+        _mm512_broadcastq_epi64(bytes.raw),
+        _mm512_setr_epi32(0, 0, 4, 4, 8, 8, 12, 12, 16, 16, 20, 20, 24, 24, 28, 28));
     return RowVector{_mm512_permutexvar_ps(codes, values_)};
+  }
+  static HWY_INLINE RowVector in_order(RowVector v) {
+    return RowVector{_mm512_permutexvar_ps(
+        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15), v.raw)};
   }
   // Those of weight x value from now on.
   HWY_INLINE void weigh(RowVector weight) { values_ = _mm512_mul_ps(weight.raw, values_); }
 
  private:
-  static HWY_INLINE int32_t word(const std::byte* at) {
-    return static_cast<int32_t>(Float32::bits1(at));
-  }
-
   const std::byte* codes_;
   __m512 values_;
 };
@@ -300,6 +302,7 @@ class RowDecoder<Encoding::kInt4> {
   }
   RowDecoder(const RowDecoder&) = delete;
   RowDecoder& operator=(const RowDecoder&) = delete;
+  static HWY_INLINE RowVector in_order(RowVector v) { return v; }
   HWY_INLINE RowVector vector(size_t i) const { return row_.vector(i); }
 
  private:
@@ -309,7 +312,7 @@ class RowDecoder<Encoding::kInt4> {
 
 #endif
 
-// weight x value, of the values of a row.
+// weight x value, of the values of a row; lanes as RowDecoder's.
 template <Encoding kEncoding>
 class RowTerms {
  public:
@@ -334,7 +337,7 @@ template <Encoding kEncoding, bool kStream>
 HWY_INLINE void descale_row(const std::byte* codes, float scale, float* out) {
   const RowDecoder<kEncoding> row(codes, scale);
   for (size_t i = 0; i < kRowVectors; ++i) {
-    Float32::store<kStream>(RowTag(), row.vector(i),
+    Float32::store<kStream>(RowTag(), row.in_order(row.vector(i)),
                             reinterpret_cast<std::byte*>(out + i * kRowLanes));
   }
 }
