@@ -36,66 +36,46 @@ struct PackPiece {
 };
 using PackBatch = Batch<PackPiece, 16>;
 
-// The values that were packed last, by their numbers, and their encoding.
+// The values that were packed last, by their numbers.
 struct PackRing {
-  static constexpr uint64_t kValues = 4 * kGroup;
-  static_assert(kValues >= 2 * PackBatch::kPieces * kPiece + kGroup);
+  static constexpr uint64_t kValues = 2 * kGroup;
+  static_assert(kValues >= PackBatch::kPieces * kPiece + kGroup);
 
   HWY_ALIGN float values[kValues];
-  HWY_ALIGN std::byte encoded[kValues * sizeof(float)];
 };
 
-// Encodes the values of the ring a batch after they came, and writes that past the caches another
-// batch later: nothing is loaded that may still be on its way to the cache.
+// Encodes the values of the ring, a group at a time.
 class PackEncoder {
  public:
-  PackEncoder(const PackJob& job, PackRing& ring, uint64_t first)
-      : job_(job), ring_(ring), come_(first), encoded_(first), written_(first) {}
+  PackEncoder(const PackJob& job, const PackRing& ring, uint64_t first)
+      : job_(job), ring_(ring), next_(first) {}
 
-  // Another batch is in the ring, up to number `end`.
+  // The ring has the values up to number `end`.
   void advance(uint64_t end) {
-    write_to(encoded_);
-    encode_to(come_ / kGroup * kGroup);
-    come_ = end;
+    while (end - next_ >= kGroup) encode(kGroup);
   }
-  void finish() {
-    encode_to(come_);
-    write_to(come_);
+  void finish(uint64_t end) {
+    advance(end);
+    if (end != next_) encode(end - next_);
   }
 
  private:
-  static uint64_t end_of_group(uint64_t number, uint64_t end) {
-    const uint64_t next = (number / kGroup + 1) * kGroup;
-    return next < end ? next : end;
-  }
-  void encode_to(uint64_t end) {
-    while (encoded_ < end) {
-      const uint64_t next = end_of_group(encoded_, end);
-      quantise_values(ring_.values + encoded_ % PackRing::kValues, next - encoded_, job_.wire,
-                      encoded_, job_.streams ? in_ring(encoded_) : in_place(encoded_));
-      encoded_ = next;
+  void encode(uint64_t count) {
+    const float* const values = ring_.values + next_ % PackRing::kValues;
+    std::byte* const out = job_.encoded + encoded_bytes(job_.wire.encoding, next_);
+    if (job_.streams) {
+      HWY_ALIGN std::byte group[kGroup * sizeof(float)];
+      quantise_values(values, count, job_.wire, next_, group);
+      stream_bytes(group, encoded_bytes(job_.wire.encoding, count), out);
+    } else {
+      quantise_values(values, count, job_.wire, next_, out);
     }
-  }
-  void write_to(uint64_t end) {
-    while (job_.streams && written_ < end) {
-      const uint64_t next = end_of_group(written_, end);
-      stream_bytes(in_ring(written_), encoded_bytes(job_.wire.encoding, next - written_),
-                   in_place(written_));
-      written_ = next;
-    }
-  }
-  std::byte* in_ring(uint64_t number) const {
-    return ring_.encoded + encoded_bytes(job_.wire.encoding, number % PackRing::kValues);
-  }
-  std::byte* in_place(uint64_t number) const {
-    return job_.encoded + encoded_bytes(job_.wire.encoding, number);
+    next_ += count;
   }
 
   const PackJob& job_;
-  PackRing& ring_;
-  uint64_t come_;     // values in the ring, by number: up to the last batch
-  uint64_t encoded_;  // multiples of kGroup up to the end
-  uint64_t written_;
+  const PackRing& ring_;
+  uint64_t next_;  // to be encoded: the start of a group
 };
 
 // To the ring, from value `at` of it on.
@@ -206,7 +186,7 @@ struct PackVisitor {
           if constexpr (kEncodes) encoder.advance(number);
           return trim.more();
         });
-    if constexpr (kEncodes) encoder.finish();
+    if constexpr (kEncodes) encoder.finish(number);
     if constexpr (kWrites) snapshot.finish();
   }
 };

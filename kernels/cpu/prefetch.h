@@ -18,14 +18,6 @@ namespace asyncmesh::kernels {
 #endif
 }
 
-// Asks for the cache lines of `bytes` bytes.
-[[gnu::always_inline]] inline void prefetch_run(const std::byte* data, size_t bytes) noexcept {
-  constexpr uintptr_t kLine = 64;
-  const std::byte* const end = data + bytes;
-  data -= reinterpret_cast<uintptr_t>(data) % kLine;
-  for (; data < end; data += kLine) prefetch_line(data);
-}
-
 // Asks for the cache lines of `bytes` bytes that start anywhere: without a branch where the number
 // is a constant.
 [[gnu::always_inline]] inline void prefetch_all(const std::byte* data, size_t bytes) noexcept {

@@ -4,10 +4,10 @@
 // follow; what makes them fast is that the same amount of memory is on its way at any time. Blocks
 // are cut into pieces, and every visit of a piece asks for the one that comes some kilobytes later.
 //
-// Pieces come in batches, so that the loop that moves the data has nothing else to do: where it
-// writes past the caches, a load of what was stored a moment ago may have to wait for all of that
-// (processors match loads with stores on their way by the low 12 bits of the address), and what
-// finds the places does not fit into registers beside it.
+// Pieces come in batches, so that the loop that moves the data has few instructions and its state
+// in registers: a core looks ahead some hundred instructions only, and what finds the places does
+// not fit beside it.
+//
 // Included once per target, as codec-inl.h.
 #if defined(ASYNCMESH_KERNELS_CPU_SUBSET_WALK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ASYNCMESH_KERNELS_CPU_SUBSET_WALK_INL_H_
@@ -46,9 +46,8 @@ struct WalkPlan {
 
 // Up to kSize pieces. A batch that is not full repeats its last piece. Items have a `count` of
 // elements.
-template <class Element, uint32_t kSize>
+template <class Item, uint32_t kSize>
 struct Batch {
-  using Item = Element;
   static constexpr uint32_t kPieces = kSize;
 
   Item items[kPieces];
@@ -77,9 +76,7 @@ class PieceSource {
     static_assert(kNumbers % Batch::kPieces == 0);
     uint32_t count = 0;
     if constexpr (kWhole) {
-      const uint64_t number = at_ - plan_.begin;
-      if (HWY_UNLIKELY(number % kNumbers == 0)) fill(at_ + kNumbers);
-      const uint64_t* const blocks = blocks_[number / kNumbers % 2] + number % kNumbers;
+      const uint64_t* const blocks = next_numbers();
       const auto left = static_cast<uint32_t>(HWY_MIN(plan_.end - at_, uint64_t{Batch::kPieces}));
       for (; count != left; ++count) {
         batch.items[count] = make(plan_.finder.find(blocks[count]), blocks[count]);
@@ -98,10 +95,8 @@ class PieceSource {
   template <class Make>
   HWY_INLINE auto take_piece(const Make& make) {
     if (rest_.count == 0) {
-      const uint64_t number = at_ - plan_.begin;
-      if (HWY_UNLIKELY(number % kNumbers == 0)) fill(at_ + kNumbers);
+      block_ = *next_numbers();
       ++at_;
-      block_ = blocks_[number / kNumbers % 2][number % kNumbers];
       rest_ = plan_.finder.find(block_);
     }
     BlockPlace piece = rest_;
@@ -112,6 +107,11 @@ class PieceSource {
     return make(piece, block_);
   }
 
+  HWY_INLINE const uint64_t* next_numbers() {
+    const uint64_t number = at_ - plan_.begin;
+    if (HWY_UNLIKELY(number % kNumbers == 0)) fill(at_ + kNumbers);
+    return blocks_[number / kNumbers % 2] + number % kNumbers;
+  }
   // The numbers of some blocks, as many before they are needed: that hides what it takes.
   HWY_INLINE void fill(uint64_t from) {
     if (from >= plan_.end) return;

@@ -23,8 +23,7 @@ namespace asyncmesh::kernels::HWY_NAMESPACE {
 // Reads nothing of what it writes to, and writes nothing beside it: two may write to either side of
 // any address at the same time. What is left over is held in a register until finish().
 //
-// All of it is inlined, so that its state stays in registers: between streaming stores, a load of
-// what was just stored waits for those.
+// All of it is inlined: a loop that works on a copy has its state in registers.
 class VectorWriter {
  public:
   // `streams`: past the caches; the caller flushes (hwy::FlushStream).
