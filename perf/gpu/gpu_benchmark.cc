@@ -1,8 +1,9 @@
 // Each CUDA kernel's share of the bandwidth of a copy on this machine's first GPU.
 //
-//   gpu_benchmark [--json FILE] [PARAMETERS]      (default: 268,435,456 fp32 values, or what 80 %
-//   of
-//                                                  the free memory holds at 44 bytes each)
+//   gpu_benchmark [--json FILE] [PARAMETERS]
+//
+// PARAMETERS: fp32 values of the model, by default 268,435,456, or what 80 % of the free memory
+// holds at 44 bytes each.
 //
 // Why: every kernel has to move its bytes once; what a device-to-device cudaMemcpyAsync of as many
 // bytes takes, in the same run, is the limit. Look for `of_copy` of 0.85 and more (top_change: 0.5
