@@ -191,7 +191,7 @@ class Applier {
   }
 
   HWY_INLINE void apply(const ApplyBatch& batch, const ApplyBatch& later) {
-    const uint64_t values = batch.values();
+    const uint64_t values = batch.values;
     const std::byte* const own = job_.arrays.own == nullptr ? nullptr : own_.read(values);
     function_(job_, batch, later,
               {job_.arrays.snapshot + position_, job_.arrays.mean + position_, own, mirror_,
@@ -218,9 +218,8 @@ struct ApplyPlaces {
   mutable bool fresh = false;
 
   HWY_INLINE ApplyPiece operator()(const BlockPlace& place, uint64_t of) const {
-    const auto word = encoded_bytes(job.table.storage, 1);
     ApplyPiece piece = {};
-    piece.w = static_cast<std::byte*>(place.data) + place.offset * word;
+    piece.w = place.data;
     piece.count = static_cast<uint32_t>(place.count);
     if (job.arrays.mirror != nullptr) {
       const ParameterTable& mirror = *job.arrays.mirror;

@@ -10,6 +10,7 @@
 #include "kernels/cpu/average.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/float_environment.h"
+#include "kernels/cpu/prefetch.h"
 #include "kernels/cpu/quantise-inl.h"
 #include "kernels/cpu/spread.h"
 #include "kernels/scaled.h"
@@ -79,6 +80,10 @@ bool average_words(const Taking& from, uint64_t begin, uint64_t end, float* mean
   return finite;
 }
 
+// Of int4, a member's share of a row is half a cache line: hardware prefetchers are too late for so
+// many streams that slow (8 members: 1.8 times as fast so).
+constexpr size_t kInt4Ahead = 1024;  // bytes of a member
+
 // A row of a scaled encoding: what a member adds stays in registers too. `first`: of its values.
 // Returns the largest magnitudes of the sums, as integers.
 template <Encoding kEncoding>
@@ -92,6 +97,7 @@ HWY_INLINE hn::VFromD<RowIntTag> average_row(const Taking& from, uint64_t first,
   for (uint32_t r = 0; r < from.size; ++r) {
     const float scale = Float32::load1(from.values[r] + group + row * sizeof(float));
     const RowTerms<kEncoding> terms(from.values[r] + codes, scale, from.weights[r]);
+    if constexpr (kEncoding == Encoding::kInt4) prefetch_line(from.values[r] + codes + kInt4Ahead);
     for (size_t i = 0; i < kRowVectors; ++i) {
       sums[i] = r == 0 ? terms.vector(i) : hn::Add(sums[i], terms.vector(i));
     }

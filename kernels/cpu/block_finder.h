@@ -16,9 +16,9 @@
 namespace asyncmesh::kernels {
 
 struct BlockPlace {
-  void* data;        // of the tensor
-  uint64_t offset;   // first element, within the tensor
-  uint64_t element;  // first element, within the table
+  std::byte* data;   // first element
+  uint64_t offset;   // of it, within the tensor
+  uint64_t element;  // of it, within the table
   uint64_t count;    // elements: the granularity, or less at the end of a tensor
   uint32_t tensor;
 };
@@ -42,12 +42,14 @@ class BlockFinder {
   static constexpr uint32_t kNext = 4;
   static_assert((kMaxBlocks - 1) / kBuckets <= UINT32_MAX);
 
-  // Where a tensor lies.
+  // Where a tensor lies. As if it went back to the table's first block, so that a block's place is
+  // one product away, whichever tensor it is of.
   struct Start {
-    void* data;
+    uintptr_t data;
+    uint64_t element;     // of the table
+    uint64_t last_block;  // which has `last_count` elements
+    uint64_t last_count;
     uint64_t first_block;
-    uint64_t count;
-    uint64_t element;  // of the table
     uint32_t tensor;
   };
   // Block numbers are relative to the bucket's first; UINT32_MAX where there is none.
@@ -58,19 +60,15 @@ class BlockFinder {
   };
 
   [[gnu::always_inline]] BlockPlace place(const Start& start, uint64_t block) const noexcept {
-    const uint64_t offset = (block - start.first_block) * granularity_;
-    const uint64_t left = start.count - offset;
-    return {start.data, offset, start.element + offset, left < granularity_ ? left : granularity_,
-            start.tensor};
+    return {reinterpret_cast<std::byte*>(start.data + block * block_bytes_),
+            (block - start.first_block) * granularity_, start.element + block * granularity_,
+            block == start.last_block ? start.last_count : granularity_, start.tensor};
   }
   // The last tensor has no next one.
   uint64_t next_block(uint32_t tensor) const noexcept {
     return tensor + 1 < tensor_count_ ? tensors_[tensor + 1].first_block : UINT64_MAX;
   }
-  Start start_of(uint32_t tensor, uint64_t element) const noexcept {
-    const TensorView& view = tensors_[tensor];
-    return {view.data, view.first_block, view.count, element, tensor};
-  }
+  Start start_of(uint32_t tensor, uint64_t element) const noexcept;
   // First block of `tensor` + 1, from `first` on.
   uint32_t next_within(uint32_t tensor, uint64_t first) const noexcept;
   BlockPlace find_after(uint32_t start, uint64_t block) const noexcept;
@@ -80,6 +78,7 @@ class BlockFinder {
   uint32_t shift_ = 0;
   uint64_t mask_;
   uint64_t granularity_;
+  uint64_t block_bytes_;  // of a whole one
   Bucket buckets_[kBuckets];
   Start starts_[kStarts];  // of all tensors, or where there are too many, of the buckets' first
 };

@@ -116,19 +116,18 @@ class PackTrim {
   // is left of it.
   template <size_t kBytes>
   uint64_t operator()(const PackBatch*& batch, PackBatch& trimmed) {
-    uint64_t values = batch->values();
-    if (HWY_UNLIKELY(skip_ != 0 || values > left_)) {
+    if (HWY_UNLIKELY(skip_ != 0 || batch->values > left_)) {
       trimmed = *batch;
-      values = trim<kBytes>(trimmed);
+      trim<kBytes>(trimmed);
       batch = &trimmed;
     }
-    left_ -= values;
-    return values;
+    left_ -= batch->values;
+    return batch->values;
   }
 
  private:
   template <size_t kBytes>
-  uint64_t trim(PackBatch& batch) {
+  void trim(PackBatch& batch) {
     uint64_t values = 0;
     for (uint32_t i = 0; i < batch.count; ++i) {
       PackPiece& piece = batch.items[i];
@@ -138,7 +137,7 @@ class PackTrim {
       piece.count = HWY_MIN(piece.count - drop, left_ - values);
       values += piece.count;
     }
-    return values;
+    batch.values = values;
   }
 
   uint64_t skip_;
@@ -172,8 +171,7 @@ struct PackVisitor {
     walk_batches<PackBatch>(
         plan, Storage::kBytes,
         [](const BlockPlace& place, uint64_t) HWY_ATTR {
-          const auto* data = static_cast<const std::byte*>(place.data);
-          return PackPiece{data + place.offset * Storage::kBytes, place.count};
+          return PackPiece{place.data, place.count};
         },
         [](const PackPiece& piece)
             HWY_ATTR { prefetch_all(piece.data, piece.count * Storage::kBytes); },

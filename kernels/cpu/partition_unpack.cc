@@ -5,6 +5,7 @@
 #include <hwy/cache_control.h>
 
 #include "kernels/cpu/convert-inl.h"
+#include "kernels/cpu/descale-inl.h"
 #include "kernels/cpu/partition.h"
 #include "kernels/cpu/run_decoder.h"
 #include "kernels/cpu/subset_walk-inl.h"
@@ -12,27 +13,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace asyncmesh::kernels::HWY_NAMESPACE {
 
-// Reads words of the wire in place.
-template <class Format>
-class WordReader {
- public:
-  static constexpr bool kInPlace = true;
-  WordReader(const UnpackJob& job, uint64_t first) : words_(job.encoded + first * Format::kBytes) {}
-  const std::byte* read(uint64_t count) {
-    const std::byte* const words = words_;
-    words_ += count * Format::kBytes;
-    return words;
-  }
-
- private:
-  const std::byte* words_;
-};
-
-struct RunReader : RunDecoder {
-  static constexpr bool kInPlace = false;
-  RunReader(const UnpackJob& job, uint64_t first)
-      : RunDecoder(job.encoded, job.encoding, job.count, first) {}
-};
 constexpr uintptr_t kLineBytes = 64;
 
 HWY_INLINE uintptr_t in_line(const std::byte* at) {
@@ -87,7 +67,7 @@ struct PieceWriter {
 
 // The loop that moves the data. kInPlace: `words` are not in a cache.
 template <class Wire, class Storage, bool kStreams, bool kInPlace>
-HWY_NOINLINE void write_batch(const UnpackBatch& batch, const UnpackBatch& later,
+HWY_NOINLINE void write_words(const UnpackBatch& batch, const UnpackBatch& later,
                               const std::byte* words) {
   using Writer = PieceWriter<Wire, Storage, kStreams>;
   for_each_piece(batch, later,
@@ -100,60 +80,162 @@ HWY_NOINLINE void write_batch(const UnpackBatch& batch, const UnpackBatch& later
                      });
 }
 
-template <class Reader, class Wire, class Storage, bool kStreams>
-HWY_INLINE void unpack_range(const UnpackJob& job, const BlockRange& blocks) {
+// Decodes pieces on the way, each of them as long as a row. `first`: number of the next value.
+// kRow: it starts a row.
+template <Encoding kEncoding, bool kRow, class Storage, bool kStreams>
+struct PieceDecoder {
+  using Writer = PieceWriter<Float32, Storage, kStreams>;
+  static constexpr size_t kBytes = kGroupBytes<kEncoding>;
+  static constexpr size_t kAheadBytes = 4096 / kBytes * kBytes;
+
+  const std::byte* encoded;
+  uint64_t first;
+
+  HWY_INLINE void prefetch_scales() const {
+    prefetch_line(encoded + first / kGroup * kBytes + kAheadBytes);
+  }
+  template <class Count, class NextCount>
+  HWY_INLINE void operator()(const UnpackPiece& piece, Count, const UnpackPiece& next,
+                             NextCount next_count) {
+    Writer::prefetch(next.data, next_count);
+    prefetch_line(encoded + first / kGroup * kBytes + kScaleBytes +
+                  first % kGroup / kPerByte<kEncoding> + kAheadBytes);
+    if (!kStreams || HWY_LIKELY(in_line(piece.data) == 0)) {
+      descale_piece<kEncoding, kRow, Storage, kStreams>(encoded, first, piece.data);
+    } else {
+      HWY_ALIGN std::byte values[kPiece * sizeof(float)];
+      descale_piece<kEncoding, kRow, Float32, false>(encoded, first, values);
+      Writer::write(values, kPiece, piece.data);
+    }
+    first += kPiece;
+  }
+};
+
+template <Encoding kEncoding, bool kRow, class Storage, bool kStreams>
+HWY_NOINLINE void write_rows(const UnpackBatch& batch, const UnpackBatch& later,
+                             const std::byte* encoded, uint64_t first) {
+  PieceDecoder<kEncoding, kRow, Storage, kStreams> decoder = {encoded, first};
+  decoder.prefetch_scales();
+  for_each_piece(batch, later, decoder);
+}
+
+// Where the values of a walk come from: words of the wire in place ...
+template <class Wire, class Storage, bool kStreams>
+class WordSource {
+ public:
+  using Writer = PieceWriter<Wire, Storage, kStreams>;
+
+  WordSource(const UnpackJob& job, uint64_t first) : words_(job.encoded + first * Wire::kBytes) {}
+  HWY_INLINE void write(const UnpackBatch& batch, const UnpackBatch& later) {
+    write_words<Wire, Storage, kStreams, true>(batch, later, words_);
+    words_ += batch.values * Wire::kBytes;
+  }
+
+ private:
+  const std::byte* words_;
+};
+
+// ... or decoded ahead, into a buffer ...
+template <class Storage, bool kStreams>
+class RunSource {
+ public:
+  using Writer = PieceWriter<Float32, Storage, kStreams>;
+
+  RunSource(const UnpackJob& job, uint64_t first)
+      : decoder_(job.encoded, job.encoding, job.count, first) {}
+  HWY_INLINE void write(const UnpackBatch& batch, const UnpackBatch& later) {
+    write_words<Float32, Storage, kStreams, false>(batch, later, decoder_.read(batch.values));
+  }
+
+ private:
+  RunDecoder decoder_;
+};
+
+// ... or a scaled encoding, decoded on the way as long as pieces are as long as rows.
+template <Encoding kEncoding, class Storage, bool kStreams>
+class RowSource {
+ public:
+  using Writer = PieceWriter<Float32, Storage, kStreams>;
+
+  RowSource(const UnpackJob& job, uint64_t first)
+      : encoded_(job.encoded), at_(first), decoder_(job.encoded, kEncoding, job.count, first) {}
+  HWY_INLINE void write(const UnpackBatch& batch, const UnpackBatch& later) {
+    static_assert(kPiece == kScaled);
+    if (HWY_UNLIKELY(!batch.whole() || at_ % kPerByte<kEncoding> != 0)) {
+      write_words<Float32, Storage, kStreams, false>(batch, later,
+                                                     decoder_.read_from(at_, batch.values));
+    } else if (at_ % kScaled == 0) {
+      write_rows<kEncoding, true, Storage, kStreams>(batch, later, encoded_, at_);
+    } else {
+      write_rows<kEncoding, false, Storage, kStreams>(batch, later, encoded_, at_);
+    }
+    at_ += batch.values;
+  }
+
+ private:
+  const std::byte* const encoded_;
+  uint64_t at_;
+  RunDecoder decoder_;
+};
+
+template <class Storage, class Source>
+HWY_INLINE void unpack_from(const UnpackJob& job, const BlockRange& blocks) {
+  using Writer = typename Source::Writer;
   const WalkPlan plan(job.table, job.subset, blocks.begin, blocks.end);
-  Reader values(job, values_before(job.table, job.subset, blocks.begin));
+  Source source(job, values_before(job.table, job.subset, blocks.begin));
   walk_batches<UnpackBatch>(
       plan, Storage::kBytes,
       [](const BlockPlace& place, uint64_t) HWY_ATTR {
-        auto* const data = static_cast<std::byte*>(place.data);
-        return UnpackPiece{data + place.offset * Storage::kBytes, place.count};
+        return UnpackPiece{place.data, place.count};
       },
-      [](const UnpackPiece& piece)
-          HWY_ATTR { PieceWriter<Wire, Storage, kStreams>::prefetch(piece.data, piece.count); },
-      [&values](const UnpackBatch& batch, const UnpackBatch& later) HWY_ATTR {
-        write_batch<Wire, Storage, kStreams, Reader::kInPlace>(batch, later,
-                                                               values.read(batch.values()));
+      [](const UnpackPiece& piece) HWY_ATTR { Writer::prefetch(piece.data, piece.count); },
+      [&source](const UnpackBatch& batch, const UnpackBatch& later) HWY_ATTR {
+        source.write(batch, later);
         return true;
       });
-  if (kStreams) hwy::FlushStream();
+  hwy::FlushStream();
 }
 
-struct WordsToFloats {
+template <class Storage, bool kStreams>
+struct UnpackEncoding {
   const UnpackJob& job;
   const BlockRange& blocks;
 
+  // Of words.
   template <class Wire>
   HWY_INLINE void run() const {
-    if (job.streams) {
-      unpack_range<WordReader<Wire>, Wire, Float32, true>(job, blocks);
+    if constexpr (Storage::kBytes == sizeof(float)) {
+      unpack_from<Storage, WordSource<Wire, Storage, kStreams>>(job, blocks);
     } else {
-      unpack_range<WordReader<Wire>, Wire, Float32, false>(job, blocks);
+      unpack_from<Storage, RunSource<Storage, kStreams>>(job, blocks);
+    }
+  }
+  HWY_INLINE void of_any() const {
+    if (job.encoding == Encoding::kInt8) {
+      unpack_from<Storage, RowSource<Encoding::kInt8, Storage, kStreams>>(job, blocks);
+    } else if (job.encoding == Encoding::kInt4) {
+      unpack_from<Storage, RowSource<Encoding::kInt4, Storage, kStreams>>(job, blocks);
+    } else {
+      with_format(job.encoding, *this);
     }
   }
 };
 
-struct RunToStorage {
+struct UnpackStorage {
   const UnpackJob& job;
   const BlockRange& blocks;
 
   template <class Storage>
   HWY_INLINE void run() const {
-    if (job.streams && Storage::kBytes == sizeof(float)) {
-      unpack_range<RunReader, Float32, Storage, Storage::kBytes == sizeof(float)>(job, blocks);
-    } else {
-      unpack_range<RunReader, Float32, Storage, false>(job, blocks);
+    if constexpr (Storage::kBytes == sizeof(float)) {
+      if (job.streams) return UnpackEncoding<Storage, true>{job, blocks}.of_any();
     }
+    UnpackEncoding<Storage, false>{job, blocks}.of_any();
   }
 };
 
 void unpack_here(const UnpackJob& job, const BlockRange& blocks) {
-  if (job.table.storage == Encoding::kFloat32 && storable(job.encoding)) {
-    with_format(job.encoding, WordsToFloats{job, blocks});
-  } else {
-    with_format(job.table.storage, RunToStorage{job, blocks});
-  }
+  with_format(job.table.storage, UnpackStorage{job, blocks});
 }
 
 }  // namespace asyncmesh::kernels::HWY_NAMESPACE

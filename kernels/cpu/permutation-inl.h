@@ -124,10 +124,12 @@ HWY_INLINE void permuted_blocks(const Permutation& permutation, uint64_t first, 
     return;
   }
   constexpr size_t kVectors = 4;
-  const size_t lanes = hn::Lanes(GridTag());
+  const GridTag d;
+  const size_t lanes = hn::Lanes(d);
   static_assert(64 % (kVectors * HWY_LANES(uint32_t)) == 0);
   const GridNumbers numbers(step, static_cast<int>(permutation.column_bits()));
   const InverseGrid inverse(permutation);
+  auto last_row = hn::Zero(d);
   for (size_t i = 0; i < count; i += kVectors * lanes) {
     GridVector rows[kVectors], columns[kVectors];
     for (size_t k = 0; k < kVectors; ++k) {
@@ -136,9 +138,12 @@ HWY_INLINE void permuted_blocks(const Permutation& permutation, uint64_t first, 
     inverse(rows, columns);
     for (size_t k = 0; k < kVectors; ++k) {
       numbers.store(rows[k], columns[k], blocks + i + k * lanes);
+      last_row = hn::Max(last_row, rows[k]);
     }
   }
-  // What landed in the surplus of the grid walks on: less than one in a row's length.
+  // What landed in the surplus of the grid, in its last row, walks on. (Lanes behind `count` may
+  // lie anywhere.)
+  if (hn::AllTrue(d, hn::Lt(last_row, hn::Set(d, permutation.rows() - 1)))) return;
   for (size_t i = 0; i < count; ++i) {
     if (HWY_UNLIKELY(blocks[i] >= permutation.blocks())) blocks[i] = permutation.inverse(blocks[i]);
   }

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu/descale-inl.h"
 #include "kernels/cpu/scaled-inl.h"
 #include "kernels/cpu/stochastic-inl.h"
 #include "kernels/wire.h"

@@ -26,6 +26,14 @@ class RunDecoder {
   RunDecoder(const RunDecoder&) = delete;
   RunDecoder& operator=(const RunDecoder&) = delete;
 
+  // As read, of the values from `first` on: any. Only where values are decoded.
+  const std::byte* read_from(uint64_t first, uint64_t some) noexcept {
+    if (first != next_ - ready_) {
+      next_ = first;
+      ready_ = 0;
+    }
+    return read(some);
+  }
   // The next `some` <= kMost values, valid until the next read. There must be as many.
   const std::byte* read(uint64_t some) noexcept {
     while (ready_ < some) decode();  // twice from within a group

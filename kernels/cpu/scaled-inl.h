@@ -1,4 +1,4 @@
-// Groups of int8 and int4 codes with their scales, and back.
+// Groups of int8 and int4 codes with their scales; back: descale-inl.h.
 //
 // Included once per target, as codec-inl.h.
 #if defined(ASYNCMESH_KERNELS_CPU_SCALED_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -153,7 +153,7 @@ HWY_INLINE void store_codes(const Codes& codes, std::byte* out) {
 // Codes of a row whose values are finite.
 template <Encoding kEncoding, bool kStochastic>
 HWY_INLINE void codes_of_row(const float* values, float factor, uint32_t key, std::byte* out) {
-  constexpr size_t kQuadBytes = 4 * kRowLanes / (kEncoding == Encoding::kInt4 ? 2 : 1);
+  constexpr size_t kQuadBytes = 4 * kRowLanes / kPerByte<kEncoding>;
   if constexpr (kStochastic) {
     const RowRandom random(key);
     for (size_t i = 0; i < kRowVectors; i += 4) {
@@ -170,16 +170,12 @@ HWY_INLINE void codes_of_row(const float* values, float factor, uint32_t key, st
 
 #endif
 
-template <Encoding kEncoding>
-inline constexpr size_t kRowBytes = kScaled / (kEncoding == Encoding::kInt4 ? 2 : 1);
-
 // One group, of `count` values: kGroup but for the last one of a run. `later` is as many values
 // that will be needed some groups from now.
 template <Encoding kEncoding, bool kStochastic>
 HWY_INLINE void scaled_group(const float* values, size_t count, uint64_t seed, uint64_t first,
                              const float* later, std::byte* out) {
   constexpr size_t kBytes = kRowBytes<kEncoding>;
-  constexpr size_t kPerByte = kScaled / kBytes;
   constexpr int kOnes = kEncoding == Encoding::kInt4 ? 0x11 : 0x01;
   const size_t whole = count / kScaled, rest = count % kScaled;
   HWY_ALIGN float padded[kScaled];
@@ -210,8 +206,9 @@ HWY_INLINE void scaled_group(const float* values, size_t count, uint64_t seed, u
   HWY_ALIGN std::byte last[kBytes];
   encode(padded, whole, last);
   // The high half of a byte that has no value is 0, in blocks that are not finite too.
-  if (kPerByte == 2 && rest % 2 != 0) last[rest / 2] &= std::byte{0x0F};
-  __builtin_memcpy(codes + whole * kBytes, last, (rest + kPerByte - 1) / kPerByte);
+  if (kPerByte<kEncoding> == 2 && rest % 2 != 0) last[rest / 2] &= std::byte{0x0F};
+  __builtin_memcpy(codes + whole * kBytes, last,
+                   (rest + kPerByte<kEncoding> - 1) / kPerByte<kEncoding>);
 }
 
 template <Encoding kEncoding, bool kStochastic>
@@ -222,158 +219,6 @@ HWY_NOINLINE void scaled_run(const float* values, uint64_t count, uint64_t seed,
     const float* const later = values + i + (count - i > kAhead + kGroup ? kAhead : 0);
     scaled_group<kEncoding, kStochastic>(values + i, length, seed, first + i, later, out);
     out += encoded_bytes(kEncoding, kGroup);
-  }
-}
-
-HWY_INLINE void unfold_codes(const std::byte* from, int8_t* codes) {
-  const hn::CappedTag<uint16_t, 32> d16;
-  const hn::Rebind<uint8_t, decltype(d16)> d8;
-  for (size_t i = 0; i < kScaled / 2; i += hn::Lanes(d16)) {
-    const auto both = hn::PromoteTo(d16, load_bytes(d8, from + i));
-    // A half in each byte of a lane; then the signs of both.
-    const auto halves = hn::And(hn::Or(both, hn::ShiftLeft<4>(both)), hn::Set(d16, 0x0F0F));
-    const auto signs = hn::ShiftRight<3>(hn::And(halves, hn::Set(d16, 0x0808)));
-    const auto extended = hn::Or(halves, hn::Mul(signs, hn::Set(d16, 0xF0)));
-    store_bytes(d16, extended, reinterpret_cast<std::byte*>(codes + 2 * i));
-  }
-}
-
-// The values of one row, of which there are as many bytes of codes as it takes. Vectors come with
-// their lanes in an order that is the same for all rows: in_order() mends that, also of sums.
-template <Encoding kEncoding>
-class RowDecoder {
- public:
-  HWY_INLINE RowDecoder(const std::byte* codes, float scale)
-      : codes_(reinterpret_cast<const int8_t*>(codes)), scale_(hn::Set(RowTag(), scale)) {}
-  static HWY_INLINE RowVector in_order(RowVector v) { return v; }
-  // Vector `i` of kRowVectors.
-  HWY_INLINE RowVector vector(size_t i) const {
-    const RowTag d;
-    const hn::RebindToSigned<RowTag> di;
-    const hn::Rebind<int8_t, RowTag> d8;
-    const auto code = hn::PromoteTo(di, hn::LoadU(d8, codes_ + i * kRowLanes));
-    return hn::Mul(scale_, hn::ConvertTo(d, code));
-  }
-
- private:
-  const int8_t* codes_;
-  RowVector scale_;
-};
-
-#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX3
-
-// All 16 values that a code of the row can have, looked up.
-template <>
-class RowDecoder<Encoding::kInt4> {
- public:
-  HWY_INLINE RowDecoder(const std::byte* codes, float scale)
-      : codes_(codes),
-        values_(_mm512_mul_ps(_mm512_set1_ps(scale), _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7,
-                                                                    -6, -5, -4, -3, -2, -1))) {}
-  HWY_INLINE RowVector vector(size_t i) const {
-    // The first 8 codes in the even lanes, the others in the odd ones, each shifted to the lowest 4
-    // bits of its lane: those that the lookup takes.
-    const auto bytes = load_bytes(hn::CappedTag<uint64_t, 1>(), codes_ + i * kRowLanes / 2);
-    const auto codes = _mm512_srlv_epi32(
-        _mm512_broadcastq_epi64(bytes.raw),
-        _mm512_setr_epi32(0, 0, 4, 4, 8, 8, 12, 12, 16, 16, 20, 20, 24, 24, 28, 28));
-    return RowVector{_mm512_permutexvar_ps(codes, values_)};
-  }
-  static HWY_INLINE RowVector in_order(RowVector v) {
-    return RowVector{_mm512_permutexvar_ps(
-        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15), v.raw)};
-  }
-  // Those of weight x value from now on.
-  HWY_INLINE void weigh(RowVector weight) { values_ = _mm512_mul_ps(weight.raw, values_); }
-
- private:
-  const std::byte* codes_;
-  __m512 values_;
-};
-
-#else
-
-template <>
-class RowDecoder<Encoding::kInt4> {
- public:
-  HWY_INLINE RowDecoder(const std::byte* codes, float scale)
-      : row_(reinterpret_cast<const std::byte*>(codes_), scale) {
-    unfold_codes(codes, codes_);
-  }
-  RowDecoder(const RowDecoder&) = delete;
-  RowDecoder& operator=(const RowDecoder&) = delete;
-  static HWY_INLINE RowVector in_order(RowVector v) { return v; }
-  HWY_INLINE RowVector vector(size_t i) const { return row_.vector(i); }
-
- private:
-  HWY_ALIGN int8_t codes_[kScaled];
-  RowDecoder<Encoding::kInt8> row_;
-};
-
-#endif
-
-// weight x value, of the values of a row; lanes as RowDecoder's.
-template <Encoding kEncoding>
-class RowTerms {
- public:
-  HWY_INLINE RowTerms(const std::byte* codes, float scale, float weight)
-      : row_(codes, scale), weight_(hn::Set(RowTag(), weight)) {
-    if constexpr (kLookup) row_.weigh(weight_);
-  }
-  HWY_INLINE RowVector vector(size_t i) const {
-    if constexpr (kLookup) return row_.vector(i);
-    return hn::Mul(weight_, row_.vector(i));
-  }
-
- private:
-  static constexpr bool kLookup =
-      HWY_ARCH_X86 && HWY_TARGET == HWY_AVX3 && kEncoding == Encoding::kInt4;
-
-  RowDecoder<kEncoding> row_;
-  RowVector weight_;
-};
-
-template <Encoding kEncoding, bool kStream>
-HWY_INLINE void descale_row(const std::byte* codes, float scale, float* out) {
-  const RowDecoder<kEncoding> row(codes, scale);
-  for (size_t i = 0; i < kRowVectors; ++i) {
-    Float32::store<kStream>(RowTag(), row.in_order(row.vector(i)),
-                            reinterpret_cast<std::byte*>(out + i * kRowLanes));
-  }
-}
-
-// The first `count` values of a row, in a buffer for a whole one.
-template <Encoding kEncoding>
-HWY_INLINE void descale_part(const std::byte* codes, float scale, size_t count, float* row) {
-  constexpr size_t kPerByte = kScaled / kRowBytes<kEncoding>;
-  HWY_ALIGN std::byte all[kRowBytes<kEncoding>] = {};
-  __builtin_memcpy(all, codes, (count + kPerByte - 1) / kPerByte);
-  descale_row<kEncoding, false>(all, scale, row);
-}
-
-template <Encoding kEncoding>
-inline constexpr size_t kGroupBytes = kScaleBytes + kRows* kRowBytes<kEncoding>;
-
-template <Encoding kEncoding, bool kStream = false>
-HWY_INLINE void descale_run(const std::byte* encoded, uint64_t first, uint64_t count, float* out) {
-  while (count != 0) {
-    const std::byte* const group = encoded + first / kGroup * kGroupBytes<kEncoding>;
-    const auto row = static_cast<size_t>(first % kGroup / kScaled);
-    const auto some = static_cast<size_t>(HWY_MIN(count, kGroup - row * kScaled));
-    const std::byte* scale = group + row * sizeof(float);
-    const std::byte* codes = group + kScaleBytes + row * kRowBytes<kEncoding>;
-    float* const end = out + some / kScaled * kScaled;
-    for (; out != end; out += kScaled, scale += sizeof(float), codes += kRowBytes<kEncoding>) {
-      descale_row<kEncoding, kStream>(codes, Float32::load1(scale), out);
-    }
-    if (const size_t rest = some % kScaled; rest != 0) {
-      HWY_ALIGN float last[kScaled];
-      descale_part<kEncoding>(codes, Float32::load1(scale), rest, last);
-      __builtin_memcpy(out, last, rest * sizeof(float));
-      return;
-    }
-    first += some;
-    count -= some;
   }
 }
 

@@ -1,4 +1,4 @@
-// Rows of kScaled values, their random bits, and stochastic rounding to 16-bit words.
+// Random bits of rows of values, and stochastic rounding to 16-bit words.
 //
 // Included once per target, as codec-inl.h.
 #if defined(ASYNCMESH_KERNELS_CPU_STOCHASTIC_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -15,23 +15,12 @@
 
 #include "kernels/cpu/codec-inl.h"
 #include "kernels/cpu/prefetch.h"
+#include "kernels/cpu/rows-inl.h"
 #include "kernels/random.h"
 #include "kernels/scaled.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace asyncmesh::kernels::HWY_NAMESPACE {
-
-// At most 16 lanes, so that half a row of kScaled values is a whole number of vectors, and so are
-// the scales of a group.
-using RowTag = hn::CappedTag<float, 16>;
-using RowIntTag = hn::RebindToSigned<RowTag>;
-using RowBitsTag = hn::RebindToUnsigned<RowTag>;
-using RowVector = hn::VFromD<RowTag>;
-using RowBits = hn::VFromD<RowBitsTag>;
-
-inline constexpr size_t kRowLanes = hn::MaxLanes(RowTag());
-inline constexpr size_t kRowVectors = kScaled / kRowLanes;
-inline constexpr size_t kRows = kGroup / kScaled;
 
 // To int32, of values that fit: Highway's own conversions spend four operations on those that do
 // not. Of others nothing of use; `truncated` takes no negative ones.

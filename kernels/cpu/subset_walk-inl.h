@@ -35,11 +35,17 @@ inline constexpr uint64_t kPiece = 64;  // elements, at most
 // What to walk: blocks [begin, end) of a subset.
 struct WalkPlan {
   WalkPlan(const ParameterTable& table, const Subset& of, uint64_t first, uint64_t last)
-      : finder(table, of), permutation(of.key, of.blocks), subset(of), begin(first), end(last) {}
+      : finder(table, of),
+        permutation(of.key, of.blocks),
+        subset(of),
+        word(encoded_bytes(table.storage, 1)),
+        begin(first),
+        end(last) {}
 
   BlockFinder finder;
   Permutation permutation;
   const Subset& subset;
+  size_t word;  // bytes of a value
   uint64_t begin;
   uint64_t end;
 };
@@ -52,12 +58,10 @@ struct Batch {
 
   Item items[kPieces];
   uint32_t count;
+  uint64_t values;  // of all pieces
 
-  HWY_INLINE uint64_t values() const {
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < count; ++i) sum += items[i].count;
-    return sum;
-  }
+  // Full, and no piece is short.
+  HWY_INLINE bool whole() const { return values == kPieces * kPiece; }
 };
 
 // Batches of pieces, in order. kWhole: no block has more than a piece.
@@ -75,25 +79,32 @@ class PieceSource {
   HWY_INLINE void take(const Make& make, Batch& batch) {
     static_assert(kNumbers % Batch::kPieces == 0);
     uint32_t count = 0;
+    uint64_t values = 0;
     if constexpr (kWhole) {
       const uint64_t* const blocks = next_numbers();
       const auto left = static_cast<uint32_t>(HWY_MIN(plan_.end - at_, uint64_t{Batch::kPieces}));
       for (; count != left; ++count) {
-        batch.items[count] = make(plan_.finder.find(blocks[count]), blocks[count]);
+        const BlockPlace place = plan_.finder.find(blocks[count]);
+        values += place.count;
+        batch.items[count] = make(place, blocks[count]);
       }
       at_ += left;
     } else {
-      while (count != Batch::kPieces && more()) batch.items[count++] = take_piece(make);
+      for (; count != Batch::kPieces && more(); ++count) {
+        const BlockPlace piece = take_piece();
+        values += piece.count;
+        batch.items[count] = make(piece, block_);
+      }
     }
     batch.count = count;
+    batch.values = values;
     for (; count != Batch::kPieces; ++count) batch.items[count] = batch.items[count - 1];
   }
 
  private:
   static constexpr uint64_t kNumbers = 64;
 
-  template <class Make>
-  HWY_INLINE auto take_piece(const Make& make) {
+  HWY_INLINE BlockPlace take_piece() {
     if (rest_.count == 0) {
       block_ = *next_numbers();
       ++at_;
@@ -102,9 +113,10 @@ class PieceSource {
     BlockPlace piece = rest_;
     if (piece.count > kPiece) piece.count = kPiece;
     rest_.count -= piece.count;
+    rest_.data += piece.count * plan_.word;
     rest_.offset += piece.count;
     rest_.element += piece.count;
-    return make(piece, block_);
+    return piece;
   }
 
   HWY_INLINE const uint64_t* next_numbers() {
@@ -133,9 +145,9 @@ template <bool kWhole, class Batch, class Make, class Prefetch, class Visit>
 HWY_INLINE void walk_from(const WalkPlan& plan, size_t stream_bytes, const Make& make,
                           const Prefetch& prefetch, const Visit& visit) {
   constexpr size_t kRing = 16;
-  constexpr size_t kAhead = 8192;  // bytes: well within a first-level cache
+  constexpr size_t kAheadBytes = 8192;  // bytes: well within a first-level cache
   const size_t bytes = Batch::kPieces * (kWhole ? plan.subset.granularity : kPiece) * stream_bytes;
-  const auto ahead = static_cast<uint32_t>(HWY_MIN(HWY_MAX(kAhead / bytes, 1), kRing - 1));
+  const auto ahead = static_cast<uint32_t>(HWY_MIN(HWY_MAX(kAheadBytes / bytes, 1), kRing - 1));
   PieceSource<kWhole> pieces(plan);
   Batch ring[kRing];
   uint32_t made = 0;
@@ -169,18 +181,20 @@ HWY_INLINE void walk_batches(const WalkPlan& plan, size_t stream_bytes, const Ma
 }
 
 // body(item, count, next, next_count) for every item of a batch and the one of a later batch that
-// is to be prefetched meanwhile, and their counts. Those are constants where both are whole pieces,
-// for loops without a counter: the fewer instructions, the more of the memory's latency they hide.
+// is to be prefetched meanwhile, and their counts. Those are constants where both batches are
+// whole, for loops without a counter: the fewer instructions, the more of the memory's latency they
+// hide.
 template <class Batch, class Body>
-HWY_INLINE void for_each_piece(const Batch& batch, const Batch& later, const Body& body) {
+HWY_INLINE void for_each_piece(const Batch& batch, const Batch& later, Body&& body) {
+  if (HWY_LIKELY(batch.whole() && later.whole())) {
+    constexpr std::integral_constant<uint64_t, kPiece> kWhole;
+    for (uint32_t i = 0; i < Batch::kPieces; ++i)
+      body(batch.items[i], kWhole, later.items[i], kWhole);
+    return;
+  }
   for (uint32_t i = 0; i < batch.count; ++i) {
     const auto &item = batch.items[i], &next = later.items[i];
-    if (HWY_LIKELY(item.count == kPiece && next.count == kPiece)) {
-      constexpr std::integral_constant<uint64_t, kPiece> kWhole;
-      body(item, kWhole, next, kWhole);
-    } else {
-      body(item, uint64_t{item.count}, next, uint64_t{next.count});
-    }
+    body(item, uint64_t{item.count}, next, uint64_t{next.count});
   }
 }
 

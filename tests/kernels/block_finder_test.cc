@@ -27,7 +27,7 @@ void check_all(const std::vector<uint64_t>& counts, uint32_t granularity) {
     for (uint64_t offset = 0; offset < counts[t]; offset += granularity, ++block) {
       const BlockPlace place = finder.find(block);
       ASSERT_EQ(place.tensor, t) << "block " << block;
-      ASSERT_EQ(place.data, &memory[t]);
+      ASSERT_EQ(place.data, reinterpret_cast<std::byte*>(&memory[t]) + offset * sizeof(float));
       ASSERT_EQ(place.offset, offset);
       ASSERT_EQ(place.element, element + offset);
       ASSERT_EQ(place.count, std::min<uint64_t>(granularity, counts[t] - offset));

@@ -184,11 +184,17 @@ INSTANTIATE_TEST_SUITE_P(Apply, SubsetKernels, testing::Values(check_apply));
 class LargeTable {
  public:
   LargeTable(Encoding storage, uint32_t granularity, uint64_t shift)
-      : shapes_({storage == Encoding::kFloat32 ? uint64_t{9} << 20 : uint64_t{17} << 20, 1000, 77},
-                granularity, 1),
+      : LargeTable({least(storage), 1000, 77}, storage, granularity, shift) {}
+  LargeTable(const std::vector<uint64_t>& counts, Encoding storage, uint32_t granularity,
+             uint64_t shift)
+      : shapes_(counts, granularity, 1),
         table_(shapes_, storage, 2, shift),
         subset_(shapes_.subset(3, 150, 7)),
         elements_(shapes_.elements_of(subset_)) {}
+
+  static uint64_t least(Encoding storage) {
+    return storage == Encoding::kFloat32 ? uint64_t{9} << 20 : uint64_t{17} << 20;
+  }
 
   RandomTable shapes_;
   StoredTable table_;
@@ -261,6 +267,32 @@ TEST(PartitionUnpack, WritesLargeTablesAlike) {
   on_every_target([&] { check_large_unpack(aligned, Encoding::kInt4, {}); });
   LargeTable narrow(Encoding::kBfloat16, 64, 3);
   check_large_unpack(narrow, Encoding::kInt8, {});
+}
+
+// Every other tensor starts a line, and some blocks have 2 or 62 values, one in a while 1 or 63:
+// rows of the encoding begin anywhere in the blocks between.
+std::vector<uint64_t> ragged_counts(uint64_t elements) {
+  std::vector<uint64_t> counts;
+  for (uint64_t i = 0; i < elements / 1280; ++i) {
+    const uint64_t more = i % 200 == 0 ? 1 : 2;
+    counts.insert(counts.end(), {1216 + more, 64 - more});
+  }
+  return counts;
+}
+
+TEST(PartitionUnpack, DecodesRowsThatBeginAnywhere) {
+  for (const Encoding storage : {Encoding::kFloat32, Encoding::kBfloat16, Encoding::kFloat16}) {
+    LargeTable large(ragged_counts(LargeTable::least(storage)), storage, 64, 0);
+    LargeTable small(ragged_counts(uint64_t{3} << 20), storage, 64, 0);
+    for (LargeTable* table : {&large, &small}) {
+      on_every_target([&] { check_large_unpack(*table, Encoding::kInt8, {}); });
+      on_every_target([&] { check_large_unpack(*table, Encoding::kInt4, {}); });
+    }
+  }
+  LargeTable shifted(ragged_counts(LargeTable::least(Encoding::kFloat32)), Encoding::kFloat32, 64,
+                     1);
+  check_large_unpack(shifted, Encoding::kInt8, {});
+  check_large_unpack(shifted, Encoding::kInt4, {});
 }
 
 }  // namespace
