@@ -46,6 +46,7 @@
 #include "averaging/partition.h"
 #include "averaging/round.h"
 #include "base/clock.h"
+#include "base/large_vector.h"
 #include "base/status.h"
 #include "base/waiter.h"
 #include "kernels/kernels.h"
@@ -167,8 +168,8 @@ class Averager {
   std::vector<uint8_t> broken_;           // per member: malformed contribution to it
   std::vector<const std::byte*> values_;  // per thread and member, of the piece being averaged
   std::vector<uint8_t> known_lost_;       // per member: reported
-  std::vector<float> mean_;
-  std::vector<float> ema_;         // kEma: over the table, in element order
+  LargeVector<float> mean_;
+  LargeVector<float> ema_;         // kEma: over the table, in element order
   std::vector<uint64_t> visited_;  // kEma: one bit per block
 
   uint64_t next_round_ = 0;

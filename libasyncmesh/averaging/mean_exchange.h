@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "averaging/delta_queues.h"
+#include "base/large_vector.h"
 #include "base/status.h"
 #include "kernels/kernels.h"
 #include "mailbox/mailbox.h"
@@ -88,8 +89,8 @@ class MeanExchange {
   std::vector<uint8_t> takes_part_;  // per member
   std::vector<float> weights_;
   std::vector<const std::byte*> values_;
-  std::vector<float> own_;
-  std::vector<float> mean_;
+  LargeVector<float> own_;
+  LargeVector<float> mean_;
 
   Table in_;
   Table out_;

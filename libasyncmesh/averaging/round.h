@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/large_vector.h"
 #include "kernels/kernels.h"
 
 namespace asyncmesh {
@@ -42,8 +43,8 @@ class RoundRing {
 
  private:
   std::vector<Round> rounds_;
-  std::vector<float> snapshots_;
-  std::vector<std::byte> encoded_;
+  LargeVector<float> snapshots_;
+  LargeVector<std::byte> encoded_;
   size_t head_ = 0;
   uint32_t count_ = 0;
 };

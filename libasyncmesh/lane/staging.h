@@ -12,10 +12,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
+#include "base/large_vector.h"
 #include "base/spsc_ring.h"
 #include "transport/transport.h"
 
@@ -29,9 +29,9 @@ class StagingPool {
 
   uint32_t buffers() const noexcept { return buffers_; }
   std::byte* data(uint32_t buffer) noexcept {
-    return memory_.get() + buffer * stride_ + transport::kFrameLead;
+    return memory_.data() + buffer * stride_ + transport::kFrameLead;
   }
-  std::span<std::byte> memory() noexcept { return {memory_.get(), buffers_ * stride_}; }
+  std::span<std::byte> memory() noexcept { return memory_; }
 
   // ---- application thread ----
   bool claim(uint32_t* buffer_out) noexcept;  // false: none free
@@ -43,12 +43,9 @@ class StagingPool {
   void drop_st(uint32_t buffer) noexcept;                    // one lane less; free at zero
 
  private:
-  struct FreeMemory {
-    void operator()(std::byte* memory) const noexcept;
-  };
   uint32_t buffers_;
   size_t stride_;
-  std::unique_ptr<std::byte[], FreeMemory> memory_;
+  LargeVector<std::byte> memory_;
   std::vector<uint32_t> references_;  // by buffer
   SpscRing<uint32_t> free_;
   std::vector<uint32_t> unclaimed_;  // application thread: reused first, still warm

@@ -30,6 +30,7 @@
 #include <span>
 #include <vector>
 
+#include "base/large_vector.h"
 #include "base/status.h"
 #include "kernels/kernels.h"
 
@@ -109,8 +110,8 @@ class Nadamw {
   kernels::Encoding storage_;
   const kernels::Table& kernels_;
   const kernels::Execution on_;
-  std::vector<float> m_;  // over the table, in element order
-  std::vector<float> v_;
+  LargeVector<float> m_;  // over the table, in element order
+  LargeVector<float> v_;
   uint64_t steps_ = 0;  // t
   double product_ = 1.0;
 };

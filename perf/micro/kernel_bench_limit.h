@@ -40,15 +40,15 @@ class Limit {
     record(seconds_now() - start);
   }
 
+  // The parts of time(): an iteration that was timed elsewhere, and one copy.
+  void record(double seconds);
+  void measure_copy();
   // Median seconds of an iteration.
   double seconds() const;
   // Sets `bytes_per_s` and `of_limit` from the bytes that one iteration has to read and write.
   void report(uint64_t bytes_per_iteration);
 
  private:
-  void record(double seconds);
-  void measure_copy();
-
   benchmark::State& state_;
   Execution on_;
   std::vector<double> iterations_;

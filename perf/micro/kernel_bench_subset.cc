@@ -1,6 +1,4 @@
 // The rotating subset: pack, unpack, average, apply.
-#include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "kernel_bench_limit.h"
@@ -125,58 +123,6 @@ void apply(benchmark::State& state) {
 BENCHMARK(apply)
     ->Name("Apply/rule/encoding/threads")
     ->ArgsProduct({{1, 2}, {0, 1, 3}, kThreads})
-    ->Unit(benchmark::kMillisecond)
-    ->UseManualTime();
-
-// What an averaging call has the training thread do at 100 M parameters, 5 % and two replicas: pack
-// a part, copy it into the frames of a post, average it with the peer's, apply. `of_must`: its time
-// over that of the bytes that these four have to read and write, at the rate of the copy; the goal
-// is at most 1.3. (Of arrays of 20 MB nothing much survives in a cache from one to the next.)
-void averaging_call(benchmark::State& state) {
-  constexpr uint64_t kLarge = 100'000'000;
-  constexpr uint64_t kPart = kLarge / kParts, kPiece = 65536;  // values of a frame
-  const auto encoding = static_cast<Encoding>(state.range(0));
-  Model model(64, Encoding::kFloat32, kLarge);
-  const uint64_t room = packed_room(kLarge);
-  const size_t bytes = encoded_bytes(encoding, room);
-  const Memory<float> snapshot(room, 1.0F), mean(room, 1.0F), ema(kLarge, 0.0F);
-  const Memory<std::byte> own(bytes, std::byte{0}), frames(bytes, std::byte{0});
-  const Memory<std::byte> peer(bytes, std::byte{0x3F});
-  std::vector<uint64_t> visited(model.blocks / 64 + 1, 0);
-  const bool lossy = !lossless(encoding);
-  const std::byte* const mine =
-      lossy ? own.data() : reinterpret_cast<const std::byte*>(snapshot.data());
-  const ApplyArrays arrays = {snapshot.data(), mean.data(), lossy ? mine : nullptr,
-                              encoding,        ema.data(),  visited.data()};
-  const float weights[2] = {1, 1};
-  Limit limit(state, threads_of(state, 1));
-  const Execution& on = limit.execution();
-  for (auto _ : state) {
-    limit.time([&] {
-      cpu().partition_pack(model.table, model.subset, {encoding}, snapshot.data(),
-                           lossy ? own.data() : nullptr, on);
-      const uint64_t count = cpu().subset_elements(model.table, model.subset);
-      for (uint64_t first = 0; first < count; first += kPiece) {
-        const uint64_t some = std::min(kPiece, count - first);
-        const size_t at = encoded_bytes(encoding, first);
-        std::memcpy(frames.data() + at, mine + at, encoded_bytes(encoding, some));
-        const std::byte* const values[2] = {mine + at, peer.data() + at};
-        uint64_t not_finite = 0;
-        cpu().average({values, weights, 2, encoding}, some, mean.data() + first, &not_finite, on);
-      }
-      cpu().apply(model.table, model.subset, {}, arrays, on);
-    });
-    model.rotate();
-  }
-  const uint64_t words = kPart * sizeof(float), wire = encoded_bytes(encoding, kPart);
-  const uint64_t packed = 2 * words + (lossy ? wire : 0), averaged = 2 * wire + words;
-  const uint64_t must = packed + 2 * wire + averaged + 6 * words + (lossy ? wire : 0);
-  limit.report(must);
-  state.counters["of_must"] = 1.0 / state.counters["of_limit"].value;
-}
-BENCHMARK(averaging_call)
-    ->Name("AveragingCall/encoding/threads")
-    ->ArgsProduct({{0, 1, 3}, kThreads})
     ->Unit(benchmark::kMillisecond)
     ->UseManualTime();
 

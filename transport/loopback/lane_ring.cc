@@ -1,25 +1,14 @@
 #include "transport/loopback/lane_ring.h"
 
 #include <cstring>
-#include <new>
 
 namespace asyncmesh::transport {
-namespace {
-
-constexpr std::align_val_t kSlotAlignment{64};
-
-}  // namespace
-
-void LaneRing::FreeMemory::operator()(std::byte* memory) const noexcept {
-  ::operator delete[](memory, kSlotAlignment);
-}
 
 LaneRing::LaneRing(Epoch epoch, LaneId lane, const LaneGeometry& geometry)
     : epoch_(epoch),
       lane_(lane),
       geometry_(geometry),
-      memory_(static_cast<std::byte*>(
-          ::operator new[](geometry.slots* geometry.stride(), kSlotAlignment))),
+      memory_(geometry.slots * geometry.stride()),
       commits_(std::make_unique<Commit[]>(geometry.slots)) {}
 
 void LaneRing::write(Sequence sequence, const std::byte* data, uint32_t bytes) noexcept {

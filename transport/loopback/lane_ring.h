@@ -17,6 +17,7 @@
 #include <memory>
 
 #include "base/cache_line.h"
+#include "base/large_vector.h"
 #include "transport/transport.h"
 
 namespace asyncmesh::transport {
@@ -37,7 +38,7 @@ class LaneRing {
   // ---- reader's owner ----
   bool committed(Sequence sequence) const noexcept;
   std::byte* slot(Sequence sequence) noexcept {
-    return memory_.get() + index(sequence) * geometry_.stride() + kFrameLead;
+    return memory_.data() + index(sequence) * geometry_.stride() + kFrameLead;
   }
   uint32_t bytes(Sequence sequence) const noexcept { return commits_[index(sequence)].bytes; }
   void put_credit(const Credit& credit) noexcept;
@@ -53,15 +54,12 @@ class LaneRing {
     std::atomic<Sequence> taken{0};
     std::atomic<Sequence> released{0};
   };
-  struct FreeMemory {
-    void operator()(std::byte* memory) const noexcept;
-  };
   size_t index(Sequence sequence) const noexcept { return sequence & (geometry_.slots - 1); }
 
   Epoch epoch_;
   LaneId lane_;
   LaneGeometry geometry_;
-  std::unique_ptr<std::byte[], FreeMemory> memory_;
+  LargeVector<std::byte> memory_;
   std::unique_ptr<Commit[]> commits_;
   CreditCell credit_;
   alignas(kCacheLine) uint64_t version_seen_ = 0;  // writer's owner

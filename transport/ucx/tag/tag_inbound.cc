@@ -1,7 +1,4 @@
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <new>
 
 #include "transport/ucx/tag/tag_lane.h"
 #include "transport/ucx/tag/tag_transport.h"
@@ -14,21 +11,11 @@ constexpr size_t kAlignment = 64;
 
 size_t round_up(size_t bytes) { return (bytes + kAlignment - 1) & ~(kAlignment - 1); }
 
-// Zeroed, which also faults every page in before the first frame comes.
-std::byte* allocate(size_t bytes) {
-  void* memory = std::aligned_alloc(kAlignment, round_up(bytes));
-  if (memory == nullptr) throw std::bad_alloc();
-  std::memset(memory, 0, round_up(bytes));
-  return static_cast<std::byte*>(memory);
-}
-
 }  // namespace
 
 ucp_tag_t make_tag(LaneId lane, Epoch epoch, Sequence sequence) {
   return (ucp_tag_t{lane} << 48) | (ucp_tag_t{epoch} << 32) | (sequence & UINT32_MAX);
 }
-
-void TagReceives::FreeAligned::operator()(std::byte* memory) const noexcept { std::free(memory); }
 
 TagReceives::TagReceives(const LaneGeometry& geometry, size_t request_bytes, TagInbound* lane)
     : geometry_(geometry),
@@ -36,8 +23,8 @@ TagReceives::TagReceives(const LaneGeometry& geometry, size_t request_bytes, Tag
       mask_(geometry.slots - 1),
       request_bytes_(round_up(request_bytes)),
       request_stride_(request_bytes_ + kAlignment),
-      slots_(allocate(geometry.slots * geometry.stride())),
-      requests_(allocate(geometry.slots * request_stride_)),
+      slots_(geometry.slots * geometry.stride()),
+      requests_(geometry.slots * request_stride_),
       receives_(geometry.slots) {
   for (Receive& receive : receives_) receive.owner = this;
 }

@@ -20,6 +20,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/large_vector.h"
 #include "base/status.h"
 #include "transport/transport.h"
 #include "transport/ucx/ucx_lane.h"
@@ -41,7 +42,7 @@ class TagReceives final : public Lingering {
   void cancel_all(ucp_worker_h worker);  // what can be cancelled is complete when this returns
   void disown() { lane_ = nullptr; }
   std::byte* slot(Sequence sequence) {
-    return slots_.get() + (sequence & mask_) * geometry_.stride() + kFrameLead;
+    return slots_.data() + (sequence & mask_) * geometry_.stride() + kFrameLead;
   }
   // True once per frame: it lies in its slot, `bytes_out` long.
   bool take(Sequence sequence, uint32_t* bytes_out);
@@ -54,10 +55,9 @@ class TagReceives final : public Lingering {
     bool complete = false;  // and not taken
     ucp_tag_recv_info_t info{};
   };
-  struct FreeAligned {
-    void operator()(std::byte* memory) const noexcept;
-  };
-  void* request(size_t index) { return requests_.get() + index * request_stride_ + request_bytes_; }
+  void* request(size_t index) {
+    return requests_.data() + index * request_stride_ + request_bytes_;
+  }
   static void on_received(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info,
                           void* receive);
 
@@ -66,9 +66,9 @@ class TagReceives final : public Lingering {
   size_t mask_;
   size_t request_bytes_;
   size_t request_stride_;
-  std::unique_ptr<std::byte[], FreeAligned> slots_;
-  std::unique_ptr<std::byte[], FreeAligned> requests_;  // UCP's part is below the pointer it gets
-  std::vector<Receive> receives_;                       // by sequence % slots
+  LargeVector<std::byte> slots_;
+  LargeVector<std::byte> requests_;  // UCP's part is below the pointer it gets
+  std::vector<Receive> receives_;    // by sequence % slots
 };
 
 class TagInbound final : public UcxInbound {
