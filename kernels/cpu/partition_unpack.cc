@@ -96,7 +96,7 @@ class RowSource {
 };
 
 template <class Storage, class Source>
-HWY_INLINE void unpack_from(const UnpackJob& job, const BlockRange& blocks) {
+HWY_NOINLINE void unpack_from(const UnpackJob& job, const BlockRange& blocks) {
   using Writer = typename Source::Writer;
   const WalkPlan plan(job.table, job.subset, blocks.begin, blocks.end);
   Source source(job, values_before(job.table, job.subset, blocks.begin));
@@ -113,27 +113,26 @@ HWY_INLINE void unpack_from(const UnpackJob& job, const BlockRange& blocks) {
   hwy::FlushStream();
 }
 
-template <class Storage, bool kStreams>
-struct UnpackEncoding {
+// fp32 tables. Rows are decoded on the way where it pays: every source is compiled once per
+// instruction set, and takes its time.
+template <bool kStreams>
+struct UnpackFloats {
   const UnpackJob& job;
   const BlockRange& blocks;
 
   // Of words.
   template <class Wire>
   HWY_INLINE void run() const {
-    if constexpr (Storage::kBytes == sizeof(float)) {
-      unpack_from<Storage, WordSource<Wire, Storage, kStreams>>(job, blocks);
-    } else {
-      unpack_from<Storage, RunSource<Storage, kStreams>>(job, blocks);
-    }
+    unpack_from<Float32, WordSource<Wire, Float32, kStreams>>(job, blocks);
   }
   HWY_INLINE void of_any() const {
-    if (job.encoding == Encoding::kInt8) {
-      unpack_from<Storage, RowSource<Encoding::kInt8, Storage, kStreams>>(job, blocks);
-    } else if (job.encoding == Encoding::kInt4) {
-      unpack_from<Storage, RowSource<Encoding::kInt4, Storage, kStreams>>(job, blocks);
+    if (!scaled(job.encoding)) return with_format(job.encoding, *this);
+    if constexpr (!kStreams) {
+      unpack_from<Float32, RunSource<Float32, false>>(job, blocks);
+    } else if (job.encoding == Encoding::kInt8) {
+      unpack_from<Float32, RowSource<Encoding::kInt8, Float32, true>>(job, blocks);
     } else {
-      with_format(job.encoding, *this);
+      unpack_from<Float32, RowSource<Encoding::kInt4, Float32, true>>(job, blocks);
     }
   }
 };
@@ -144,10 +143,13 @@ struct UnpackStorage {
 
   template <class Storage>
   HWY_INLINE void run() const {
-    if constexpr (Storage::kBytes == sizeof(float)) {
-      if (job.streams) return UnpackEncoding<Storage, true>{job, blocks}.of_any();
+    if constexpr (Storage::kBytes != sizeof(float)) {
+      unpack_from<Storage, RunSource<Storage, false>>(job, blocks);
+    } else if (job.streams) {
+      UnpackFloats<true>{job, blocks}.of_any();
+    } else {
+      UnpackFloats<false>{job, blocks}.of_any();
     }
-    UnpackEncoding<Storage, false>{job, blocks}.of_any();
   }
 };
 
