@@ -128,18 +128,13 @@ class RowTerms {
   RowVector weight_;
 };
 
-// A row as words of the format To.
-template <Encoding kEncoding, class To, bool kStream>
-HWY_INLINE void descale_row(const std::byte* codes, float scale, std::byte* out) {
-  const RowDecoder<kEncoding> row(codes, scale);
-  for (size_t i = 0; i < kRowVectors; ++i) {
-    To::template store<kStream>(RowTag(), row.in_order(row.vector(i)),
-                                out + i * kRowLanes * To::kBytes);
-  }
-}
 template <Encoding kEncoding, bool kStream>
 HWY_INLINE void descale_row(const std::byte* codes, float scale, float* out) {
-  descale_row<kEncoding, Float32, kStream>(codes, scale, reinterpret_cast<std::byte*>(out));
+  const RowDecoder<kEncoding> row(codes, scale);
+  for (size_t i = 0; i < kRowVectors; ++i) {
+    Float32::store<kStream>(RowTag(), row.in_order(row.vector(i)),
+                            reinterpret_cast<std::byte*>(out + i * kRowLanes));
+  }
 }
 
 // The first `count` values of a row, in a buffer for a whole one.
@@ -175,7 +170,7 @@ HWY_INLINE void descale_run(const std::byte* encoded, uint64_t first, uint64_t c
 
 // The values of one row and of the next, kScaled from value `skip` of the first on. The next one's
 // codes follow, or kNewGroup: are in the group after it. int4: `skip` is even.
-template <Encoding kEncoding, class To, bool kStream, bool kNewGroup>
+template <Encoding kEncoding, bool kStream, bool kNewGroup>
 HWY_INLINE void descale_two_rows(const std::byte* group, size_t row, size_t skip, std::byte* out) {
   const RowTag d;
   const RowIntTag di;
@@ -198,23 +193,24 @@ HWY_INLINE void descale_two_rows(const std::byte* group, size_t row, size_t skip
     if constexpr (kNewGroup) {
       code = hn::IfThenElse(in_row, code, next_codes.in_order(next_codes.vector(i)));
     }
-    To::template store<kStream>(d, hn::Mul(hn::IfThenElse(in_row, scale, next_scale), code),
-                                out + i * kRowLanes * To::kBytes);
+    Float32::store<kStream>(d, hn::Mul(hn::IfThenElse(in_row, scale, next_scale), code),
+                            out + i * kRowLanes * sizeof(float));
   }
 }
 
 // kScaled values of a run from number `first` on. kRow: a row. int4: `first` is even.
-template <Encoding kEncoding, bool kRow, class To, bool kStream>
+template <Encoding kEncoding, bool kRow, bool kStream>
 HWY_INLINE void descale_piece(const std::byte* encoded, uint64_t first, std::byte* out) {
   const std::byte* const group = encoded + first / kGroup * kGroupBytes<kEncoding>;
   const auto row = static_cast<size_t>(first % kGroup / kScaled);
   if constexpr (kRow) {
-    descale_row<kEncoding, To, kStream>(group + kScaleBytes + row * kRowBytes<kEncoding>,
-                                        Float32::load1(group + row * sizeof(float)), out);
+    descale_row<kEncoding, kStream>(group + kScaleBytes + row * kRowBytes<kEncoding>,
+                                    Float32::load1(group + row * sizeof(float)),
+                                    reinterpret_cast<float*>(out));
   } else if (HWY_LIKELY(row + 1 != kRows)) {
-    descale_two_rows<kEncoding, To, kStream, false>(group, row, first % kScaled, out);
+    descale_two_rows<kEncoding, kStream, false>(group, row, first % kScaled, out);
   } else {
-    descale_two_rows<kEncoding, To, kStream, true>(group, row, first % kScaled, out);
+    descale_two_rows<kEncoding, kStream, true>(group, row, first % kScaled, out);
   }
 }
 

@@ -28,10 +28,10 @@ HWY_NOINLINE void write_words(const UnpackBatch& batch, const UnpackBatch& later
 }
 
 // The same of batches of whole pieces, decoded on the way. `first`: number of their first value.
-template <Encoding kEncoding, bool kRow, class Storage, bool kStreams>
+template <Encoding kEncoding, bool kRow>
 HWY_NOINLINE void write_rows(const UnpackBatch& batch, const UnpackBatch& later,
                              const std::byte* encoded, uint64_t first) {
-  PieceDecoder<kEncoding, kRow, Storage, kStreams> decoder = {encoded, first};
+  PieceDecoder<kEncoding, kRow> decoder = {encoded, first};
   decoder.prefetch_scales();
   for_each_piece(batch, later, decoder);
 }
@@ -69,22 +69,22 @@ class RunSource {
 };
 
 // ... or a scaled encoding, decoded on the way as long as pieces are as long as rows.
-template <Encoding kEncoding, class Storage, bool kStreams>
+template <Encoding kEncoding>
 class RowSource {
  public:
-  using Writer = PieceWriter<Float32, Storage, kStreams>;
+  using Writer = PieceWriter<Float32, Float32, true>;
 
   RowSource(const UnpackJob& job, uint64_t first)
       : encoded_(job.encoded), at_(first), decoder_(job.encoded, kEncoding, job.count, first) {}
   HWY_INLINE void write(const UnpackBatch& batch, const UnpackBatch& later) {
     static_assert(kPiece == kScaled);
     if (HWY_UNLIKELY(!batch.whole() || at_ % kPerByte<kEncoding> != 0)) {
-      write_words<Float32, Storage, kStreams, false>(batch, later,
-                                                     decoder_.read_from(at_, batch.values));
+      write_words<Float32, Float32, true, false>(batch, later,
+                                                 decoder_.read_from(at_, batch.values));
     } else if (at_ % kScaled == 0) {
-      write_rows<kEncoding, true, Storage, kStreams>(batch, later, encoded_, at_);
+      write_rows<kEncoding, true>(batch, later, encoded_, at_);
     } else {
-      write_rows<kEncoding, false, Storage, kStreams>(batch, later, encoded_, at_);
+      write_rows<kEncoding, false>(batch, later, encoded_, at_);
     }
     at_ += batch.values;
   }
@@ -130,9 +130,9 @@ struct UnpackFloats {
     if constexpr (!kStreams) {
       unpack_from<Float32, RunSource<Float32, false>>(job, blocks);
     } else if (job.encoding == Encoding::kInt8) {
-      unpack_from<Float32, RowSource<Encoding::kInt8, Float32, true>>(job, blocks);
+      unpack_from<Float32, RowSource<Encoding::kInt8>>(job, blocks);
     } else {
-      unpack_from<Float32, RowSource<Encoding::kInt4, Float32, true>>(job, blocks);
+      unpack_from<Float32, RowSource<Encoding::kInt4>>(job, blocks);
     }
   }
 };

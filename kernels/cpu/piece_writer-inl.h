@@ -73,11 +73,11 @@ struct PieceWriter {
   }
 };
 
-// Decodes pieces on the way, each of them as long as a row. `first`: number of the next value.
-// kRow: it starts a row.
-template <Encoding kEncoding, bool kRow, class Storage, bool kStreams>
+// Decodes pieces on the way to fp32 tables and past the caches, each of them as long as a row.
+// `first`: number of the next value. kRow: it starts a row.
+template <Encoding kEncoding, bool kRow>
 struct PieceDecoder {
-  using Writer = PieceWriter<Float32, Storage, kStreams>;
+  using Writer = PieceWriter<Float32, Float32, true>;
   static constexpr size_t kBytes = kGroupBytes<kEncoding>;
   static constexpr size_t kAheadBytes = 4096 / kBytes * kBytes;
 
@@ -93,11 +93,11 @@ struct PieceDecoder {
     Writer::prefetch(next.data, next_count);
     prefetch_line(encoded + first / kGroup * kBytes + kScaleBytes +
                   first % kGroup / kPerByte<kEncoding> + kAheadBytes);
-    if (!kStreams || HWY_LIKELY(in_line(piece.data) == 0)) {
-      descale_piece<kEncoding, kRow, Storage, kStreams>(encoded, first, piece.data);
+    if (HWY_LIKELY(in_line(piece.data) == 0)) {
+      descale_piece<kEncoding, kRow, true>(encoded, first, piece.data);
     } else {
       HWY_ALIGN std::byte values[kPiece * sizeof(float)];
-      descale_piece<kEncoding, kRow, Float32, false>(encoded, first, values);
+      descale_piece<kEncoding, kRow, false>(encoded, first, values);
       Writer::write(values, kPiece, piece.data);
     }
     first += kPiece;
