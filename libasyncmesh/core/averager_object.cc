@@ -80,8 +80,9 @@ AveragerObject::~AveragerObject() {
   if (counted_) context().remove_counters(this);
   averager_.reset();
   for (std::unique_ptr<Box>* box : {&rounds_, &means_}) {
-    if (*box != nullptr && (*box)->attached)
-      session_->detach((*box)->mailbox.port(), [box] { box->reset(); });
+    if (*box == nullptr || !(*box)->attached) continue;
+    const Port& port = (*box)->mailbox.port();
+    session_->detach(port, std::move(*box));
   }
 }
 

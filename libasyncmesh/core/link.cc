@@ -5,6 +5,12 @@
 #include <algorithm>
 
 namespace asyncmesh::core {
+namespace {
+
+constexpr uint32_t kMaxClosing =
+    64;  // ends of one link that wait for a peer; beyond, the oldest go
+
+}  // namespace
 
 bool LinkEnvironment::take_lane_id(LaneId* id_out) {
   for (size_t tries = 0; tries < lane_ids.size(); ++tries) {
@@ -31,11 +37,15 @@ Link::~Link() { close(); }
 
 Status Link::add_writer_st(const PortKey& key, Port& port, uint32_t lane, LaneObserver& observer) {
   for (const WriterEnd& end : writers_) {
-    if (end.key == key)
+    if (end.key == key && !end.closing)
       return Status(Code::kInvalidState,
                     fmt::format("{} to rank {} is open already", describe(key), peer_));
   }
-  writers_.push_back({key, &port, lane, environment_.next_instance++, &observer, false});
+  writers_.push_back({.key = key,
+                      .port = &port,
+                      .lane = lane,
+                      .instance = environment_.next_instance++,
+                      .observer = &observer});
   if (state_ == State::kEnded) {
     fail(writers_.back(), ended_);
     return {};
@@ -62,28 +72,51 @@ Status Link::add_reader_st(const PortKey& key, Port& port, uint32_t lane, LaneOb
     return {};
   }
   ensure_open();
-  if (const auto want = wants_.find(key); want != wants_.end()) {
-    const LaneWant wanted = want->second;
+  const auto want = std::find_if(wants_.begin(), wants_.end(),
+                                 [&key](const LaneWant& wanted) { return wanted.key == key; });
+  if (want != wants_.end()) {
+    const LaneWant wanted = *want;
     wants_.erase(want);
     bind(readers_.back(), wanted);
   }
   return {};
 }
 
-void Link::remove_port_st(const Port& port) {
-  for (const WriterEnd& end : writers_) {
-    if (end.port != &port) continue;
-    if (!end.dead) end.writer().fail_st();
-    send(MessageType::kLaneClosed, encode(LaneClosed{end.instance, true}));
-  }
+void Link::remove_port_st(const Port& port, const std::shared_ptr<const void>& owner) {
   for (const ReaderEnd& end : readers_) {
     if (end.port != &port) continue;
     if (!end.dead) end.reader().fail_st();
     environment_.return_lane_id(end.id);
     if (end.instance != 0) send(MessageType::kLaneClosed, encode(LaneClosed{end.instance, false}));
   }
-  std::erase_if(writers_, [&port](const WriterEnd& end) { return end.port == &port; });
   std::erase_if(readers_, [&port](const ReaderEnd& end) { return end.port == &port; });
+  for (WriterEnd& end : writers_) {
+    if (end.port != &port) continue;
+    end.observer = nullptr;
+    end.closing = true;
+    end.owner = owner;
+    ++closing_;
+  }
+  remove_closed();
+  if (closing_ <= kMaxClosing) return;
+  fail(*std::find_if(writers_.begin(), writers_.end(), [](auto& end) { return end.closing; }),
+       Status(Code::kCanceled));
+  remove_closed();
+}
+
+// Removes the ends that were closed and have nothing left to deliver; returns their number.
+uint32_t Link::remove_closed() {
+  if (closing_ == 0) return 0;
+  const auto done = [](const WriterEnd& end) { return end.closing && end.delivered(); };
+  for (WriterEnd& end : writers_) {
+    if (!done(end)) continue;
+    if (!end.dead) end.writer().fail_st();
+    end.dead = true;
+    send(MessageType::kLaneClosed, encode(LaneClosed{end.instance, true}));
+  }
+  const auto count = static_cast<uint32_t>(std::erase_if(writers_, done));
+  closing_ -= count;
+  return count;
 }
 
 void Link::on_link_down(Rank, Epoch epoch, const Status& why) {
@@ -206,7 +239,7 @@ void Link::fail(WriterEnd& end, const Status& why) {
   if (end.dead) return;
   end.dead = true;
   end.writer().fail_st();
-  end.observer->on_lane_failed_st(peer_, why);
+  if (end.observer != nullptr) end.observer->on_lane_failed_st(peer_, why);
 }
 
 void Link::fail(ReaderEnd& end, const Status& why) {
@@ -248,18 +281,18 @@ std::string Link::watch(Nanoseconds now) {
 }
 
 uint32_t Link::progress_st(Nanoseconds now) {
+  uint32_t events = remove_closed();
   if (state_ == State::kBackoff) {
-    if (now < reopen_at_) return 0;
+    if (now < reopen_at_) return events;
     open(reopen_reason_);
-    return 1;
+    return events + 1;
   }
-  if (state_ != State::kOpen) return 0;
+  if (state_ != State::kOpen) return events;
   if (!down_.empty()) {
     const std::string reason = std::move(down_);
     reset(reason);
-    return 1;
+    return events + 1;
   }
-  uint32_t events = 0;
   for (const ReaderEnd& end : readers_) {
     if (!end.dead && end.reader().credit_pending_st())
       events += end.reader().flush_credit_st(now, environment_.timers.credit_quiet);
@@ -285,9 +318,8 @@ Nanoseconds Link::next_deadline_st() const {
 }
 
 bool Link::delivered_st() const {
-  return std::all_of(writers_.begin(), writers_.end(), [](const WriterEnd& end) {
-    return end.dead || end.writer().credit_st().received >= end.writer().last_sequence_st();
-  });
+  return std::all_of(writers_.begin(), writers_.end(),
+                     [](const WriterEnd& end) { return end.delivered(); });
 }
 
 std::string Link::describe_st() const {

@@ -15,6 +15,11 @@
 // published, and offers it; the writer then replays from there. Nothing is lost, nothing is
 // doubled.
 //
+// Closing. A reading end goes at once. A writing end stays until the peer has received everything
+// that was sent, or can no more; only then the peer hears CLOSED. So what is sent just before a
+// close arrives, and whoever sees a lane end has seen all of it. A port that is opened meanwhile
+// under the same key is announced behind its predecessor, and the peer's ports take them in turn.
+//
 // Watchdogs (link_timers.h): a writer whose credit is late asks for it on the control channel;
 // unreceived frames that do not move, a standing gap, a frame or credit that no peer of ours would
 // send, or an error of the transport reset the link. Resets without any movement back off, and end
@@ -24,7 +29,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -92,7 +96,9 @@ class Link final : private transport::LinkSink {
   // `lane` indexes the port's outbound or inbound lanes. kInvalidState: the key is taken here.
   Status add_writer_st(const PortKey& key, Port& port, uint32_t lane, LaneObserver& observer);
   Status add_reader_st(const PortKey& key, Port& port, uint32_t lane, LaneObserver& observer);
-  void remove_port_st(const Port& port);  // tells the peer
+  // Tells the peer. `owner` keeps the port alive until it has no end left here; observers are not
+  // told any more.
+  void remove_port_st(const Port& port, const std::shared_ptr<const void>& owner);
 
   void on_message_st(MessageType type, std::span<const std::byte> body);
   void suspend_st();               // the peer is suspect: nothing moves any more
@@ -117,7 +123,12 @@ class Link final : private transport::LinkSink {
     uint32_t instance = 0;
     LaneObserver* observer = nullptr;
     bool dead = false;
+    bool closing = false;
+    std::shared_ptr<const void> owner = nullptr;  // closing: of the port
     LaneWriter& writer() const { return port->writer_st(lane); }
+    bool delivered() const {
+      return dead || writer().credit_st().received >= writer().last_sequence_st();
+    }
   };
   struct ReaderEnd {
     PortKey key;
@@ -140,6 +151,7 @@ class Link final : private transport::LinkSink {
   bool barren();
   void bind(ReaderEnd& end, const LaneWant& want);
   bool offer(ReaderEnd& end);
+  uint32_t remove_closed();
   void fail(WriterEnd& end, const Status& why);
   void fail(ReaderEnd& end, const Status& why);
   std::string watch(Nanoseconds now);
@@ -168,9 +180,10 @@ class Link final : private transport::LinkSink {
   std::string description_;  // of the last link, once it is closed
   std::vector<WriterEnd> writers_;
   std::vector<ReaderEnd> readers_;
-  std::map<PortKey, LaneWant> wants_;  // of the peer's writers that have no reader here yet
-  std::string down_;                   // why the transport reported the link down; "": it did not
-  Status ended_;                       // why the link ended
+  uint32_t closing_ = 0;         // of writers_
+  std::vector<LaneWant> wants_;  // of the peer's writers that have no reader here yet, as they came
+  std::string down_;             // why the transport reported the link down; "": it did not
+  Status ended_;                 // why the link ended
   Nanoseconds watch_at_ = 0;
   Nanoseconds reopen_at_ = 0;  // kBackoff
   std::string reopen_reason_;

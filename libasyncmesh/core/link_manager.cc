@@ -27,7 +27,7 @@ Status LinkManager::attach_st(const PortKey& key, Port& port, LaneObserver& obse
       return Status(Code::kInvalidArgument, fmt::format("no peer of rank {}", peer));
   }
   Status status = attach_lanes(key, port, observer);
-  if (!status.ok()) detach_st(port);
+  if (!status.ok()) detach_st(port, nullptr);  // it has sent nothing yet
   return status;
 }
 
@@ -45,13 +45,14 @@ Status LinkManager::attach_lanes(const PortKey& key, Port& port, LaneObserver& o
   return {};
 }
 
-void LinkManager::detach_st(Port& port) {
-  for (const auto& link : links_) link->remove_port_st(port);
-  std::erase_if(staging_ids_, [&port](const auto& entry) { return entry.first.first == &port; });
+void LinkManager::detach_st(const Port& port, const std::shared_ptr<const void>& owner) {
+  for (const auto& link : links_) link->remove_port_st(port, owner);
 }
 
 Result<uint32_t> LinkManager::staging_id_st(Port& port, transport::Transport& transport) {
-  const std::pair<const Port*, const transport::Transport*> key{&port, &transport};
+  // Pools stay for as long as the manager does, so no two have the same address.
+  const std::pair<const StagingPool*, const transport::Transport*> key{&port.staging_st(),
+                                                                       &transport};
   if (const auto known = staging_ids_.find(key); known != staging_ids_.end()) return known->second;
   auto id = transport.register_staging(port.staging_st().memory());
   if (!id.ok()) return id.status();

@@ -1,10 +1,11 @@
 // All links of a context, and the ports on them.
 //
-// Attaching a port gives each of its lanes to the link of its peer; detaching closes them. Links
-// are opened on first use, by either end. Frames that a peer sent before it left or was lost are
-// taken in before its lanes fail. Links must be gone before their transports, but staging memory
-// that a transport knows must outlive it, also when its port is closed: `staging_st` hands it to
-// the session, which destroys manager, transports and memory in this order.
+// Attaching a port gives each of its lanes to the link of its peer; detaching closes them, once
+// what was sent is delivered. Links are opened on first use, by either end. Frames that a peer sent
+// before it left or was lost are taken in before its lanes fail. Links must be gone before their
+// transports, but staging memory that a transport knows must outlive it, also when its port is
+// closed: `staging_st` hands it to the session, which destroys manager, transports and memory in
+// this order.
 //
 // Threads: progress owner.
 #pragma once
@@ -29,7 +30,8 @@ class LinkManager final : private StagingRegistry {
 
   // On failure nothing is attached. `observer` outlives the attachment.
   Status attach_st(const PortKey& key, Port& port, LaneObserver& observer);
-  void detach_st(Port& port);
+  // What the port has sent is still delivered; `owner` keeps it alive for that long (link.h).
+  void detach_st(const Port& port, const std::shared_ptr<const void>& owner);
 
   void on_message_st(Rank from, MessageType type, std::span<const std::byte> body);
   void suspend_st(Rank peer);
@@ -53,7 +55,7 @@ class LinkManager final : private StagingRegistry {
   LinkEnvironment environment_;  // before links_: they refer to it
   std::function<uint32_t()> drain_;
   std::vector<std::unique_ptr<Link>> links_;  // by rank
-  std::map<std::pair<const Port*, const transport::Transport*>, uint32_t> staging_ids_;
+  std::map<std::pair<const StagingPool*, const transport::Transport*>, uint32_t> staging_ids_;
   StagingMemory staging_;
 };
 

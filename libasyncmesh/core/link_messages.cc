@@ -104,7 +104,7 @@ void Link::on_want(const LaneWant& want) {
       return;
     }
   }
-  if (wants_.size() < kMaxWants) wants_[want.key] = want;
+  if (wants_.size() < kMaxWants) wants_.push_back(want);
 }
 
 void Link::on_offer(const LaneOffer& offer) {
@@ -155,7 +155,7 @@ void Link::on_closed(const LaneClosed& closed) {
     return;
   }
   std::erase_if(wants_,
-                [&closed](const auto& want) { return want.second.instance == closed.instance; });
+                [&closed](const LaneWant& want) { return want.instance == closed.instance; });
   if (ReaderEnd* end = reader_of(closed.instance)) fail(*end, why);
 }
 

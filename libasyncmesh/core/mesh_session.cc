@@ -118,10 +118,10 @@ Status MeshSession::attach(const PortKey& key, Port& port, LaneObserver& observe
   return status;
 }
 
-void MeshSession::detach(Port& port, const std::function<void()>& destroy) {
+void MeshSession::detach(const Port& port, std::shared_ptr<const void> owner) {
   context_->run([&] {
-    links_->detach_st(port);
-    destroy();
+    links_->detach_st(port, owner);
+    owner.reset();
   });
 }
 

@@ -8,7 +8,6 @@
 // threads, `leave` and the destructor with no concurrent use of this object.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -64,9 +63,10 @@ class MeshSession final : public CounterSource,
 
   // The port joins the links of its peers. On failure nothing is attached.
   Status attach(const PortKey& key, Port& port, LaneObserver& observer);
-  // Leaves them again; `destroy` then destroys the port as the progress owner: slots that were lent
-  // belong to the transport, which only the owner may touch.
-  void detach(Port& port, const std::function<void()>& destroy);
+  // Leaves them again. What the port has sent is still delivered, while the mesh lives; `owner` (of
+  // the port) is then destroyed by the progress owner: slots that were lent belong to the
+  // transport, which only the progress owner may touch.
+  void detach(const Port& port, std::shared_ptr<const void> owner);
 
   // Collective creation of averagers: say ours, look at theirs.
   void say_hello(const std::vector<Rank>& members, const AveragerHello& hello);

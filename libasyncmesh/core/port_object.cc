@@ -126,7 +126,8 @@ PortObject::~PortObject() {
   if (!attached_) return;
   context().remove_counters(this);
   context().remove_port(this);
-  session_->detach(policy_->port(), [this] { policy_.reset(); });
+  const Port& port = policy_->port();
+  session_->detach(port, std::move(policy_));
 }
 
 Code PortObject::send(const OutgoingFrame& frame, Nanoseconds timeout) noexcept {

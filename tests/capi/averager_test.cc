@@ -40,6 +40,24 @@ TEST_P(Averagers, MeanIsExactAndBroadcasts) {
   });
 }
 
+// Destroyed as soon as the last call returns: what the others still wait for must reach them.
+TEST_P(Averagers, MayBeDestroyedAtOnce) {
+  run_ranks(over(GetParam(), {.replicas = 3}), [](Rank& rank) {
+    for (int round = 0; round < 30; ++round) {
+      std::vector<float> values(5000, static_cast<float>(rank.rank + round));
+      asyncmesh_region_t* region = make_region(rank.context, {&values});
+      asyncmesh_averager_t* averager = nullptr;
+      CHECK_OK(asyncmesh_averager_create(rank.mesh, region, nullptr, &averager));
+      CHECK_OK(round % 2 == 0 ? asyncmesh_averager_finish(averager, 20 * kSecond)
+                              : asyncmesh_averager_mean(averager, region, region, nullptr));
+      asyncmesh_averager_destroy(averager);
+      asyncmesh_region_destroy(region);
+      for (const float value : values) ASSERT_EQ(value, static_cast<float>(1 + round));
+    }
+    rank.leave();
+  });
+}
+
 TEST_P(Averagers, OpportunisticEndsInOneModel) {
   Results results;
   run_ranks(over(GetParam(), {.replicas = 2, .stages = 2}), [&results](Rank& rank) {

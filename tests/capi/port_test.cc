@@ -103,6 +103,29 @@ TEST_P(Ports, MailboxReachesEveryOtherReplica) {
   });
 }
 
+// The sender runs ahead of the receiver: it opens, sends and closes without looking back.
+TEST_P(Ports, WhatWasSentBeforeACloseArrives) {
+  constexpr uint64_t kPorts = 30;
+  constexpr uint64_t kFrames = 5;
+  run_ranks(over(GetParam(), {.replicas = 1, .stages = 2}), [](Rank& rank) {
+    for (uint64_t i = 0; i < kPorts; ++i) {
+      if (rank.rank == 0) {
+        asyncmesh_port_t* out = open_port(rank, ASYNCMESH_PORT_CHANNEL_OUT, 1, 1);
+        for (uint64_t frame = 0; frame < kFrames; ++frame) send_number(out, kFrames * i + frame, 0);
+        asyncmesh_port_close(out);
+        continue;
+      }
+      asyncmesh_port_t* in = open_port(rank, ASYNCMESH_PORT_CHANNEL_IN, 0, 1);
+      for (uint64_t frame = 0; frame < kFrames; ++frame) expect_number(in, kFrames * i + frame);
+      asyncmesh_message_t message = {};
+      message.struct_size = sizeof message;
+      EXPECT_EQ(asyncmesh_port_recv(in, 0, 20 * kSecond, &message), ASYNCMESH_CANCELED);
+      asyncmesh_port_close(in);
+    }
+    rank.leave();
+  });
+}
+
 TEST(Port, BoundsAnswerAgainAndReadinessIsPolled) {
   run_ranks({.replicas = 1, .stages = 2}, [](Rank& rank) {
     if (rank.rank == 0) {

@@ -130,7 +130,7 @@ struct TestPort {
     config.slots = slots;
     config.payload_bytes = payload;
     config.checksum = true;
-    port = std::make_unique<Port>(config, pair.clock, submitter);
+    port = std::make_shared<Port>(config, pair.clock, submitter);
   }
   ~TestPort() { close(); }
 
@@ -140,7 +140,7 @@ struct TestPort {
     return status;
   }
   void close() {
-    if (attached) links.detach_st(*port);
+    if (attached) links.detach_st(*port, port);
     attached = false;
   }
   Code send(uint64_t value) {
@@ -162,7 +162,7 @@ struct TestPort {
   LinkManager& links;
   DirectSubmitter submitter;
   PortFailure failure;
-  std::unique_ptr<Port> port;
+  std::shared_ptr<Port> port;
   bool attached = false;
 };
 

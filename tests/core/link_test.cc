@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
+#include <vector>
 
 #include "core/link_pair.h"
 
@@ -111,6 +113,146 @@ TEST(Link, AClosedEndCancelsTheOther) {
   EXPECT_EQ(value, 5u);
   EXPECT_EQ(reader.port->inbound_state(0), LaneState::kDead);
   EXPECT_EQ(reader.failure.explain(Code::kPeerLost).code(), Code::kCanceled);
+}
+
+// Closed before anything has moved, or with the frames on their way: all of it arrives, and only
+// then the other end learns of the close.
+TEST(Link, WhatWasSentBeforeACloseArrives) {
+  for (const bool held : {false, true}) {
+    LinkPair pair;
+    TestPort writer(pair, 0, true);
+    TestPort reader(pair, 1, false);
+    ASSERT_TRUE(writer.open().ok());
+    ASSERT_TRUE(reader.open().ok());
+    if (!held) pair.settle();
+    pair.hold_control = held;
+    for (uint64_t i = 0; i < 3; ++i) ASSERT_EQ(writer.send(i), Code::kOk);
+    writer.close();
+    EXPECT_FALSE(pair.links(0).delivered_st());
+    const std::weak_ptr<Port> port = writer.port;
+    writer.port.reset();
+    EXPECT_FALSE(port.expired());
+    pair.hold_control = false;
+    pair.settle();
+    for (uint64_t i = 0; i < 3; ++i) {
+      uint64_t value = 99;
+      ASSERT_EQ(reader.receive(&value), Code::kOk);
+      EXPECT_EQ(value, i);
+    }
+    EXPECT_EQ(reader.port->inbound_state(0), LaneState::kDead);
+    EXPECT_EQ(reader.failure.explain(Code::kPeerLost).code(), Code::kCanceled);
+    EXPECT_TRUE(pair.links(0).delivered_st());
+    EXPECT_TRUE(port.expired());
+  }
+}
+
+// The close travels on another path than the frames and must not overtake them through faults.
+TEST(Link, WhatWasSentBeforeACloseArrivesThroughFaults) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    transport::FaultyConfig faults;
+    faults.seed = seed * 100;
+    faults.drop = 0.1;
+    faults.delay = 0.2;
+    faults.corrupt = 0.1;
+    faults.drop_credit = 0.2;
+    faults.cut = 0.1;
+    faults.max_faults = 10;
+    LinkPair pair(&faults);
+    for (uint64_t round = 0; round < 20; ++round) {
+      TestPort writer(pair, 0, true);
+      TestPort reader(pair, 1, false);
+      ASSERT_TRUE(writer.open().ok());
+      ASSERT_TRUE(reader.open().ok());
+      for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(writer.send(4 * round + i), Code::kOk);
+      writer.close();
+      uint64_t got = 4 * round;
+      for (int i = 0; i < 20'000 && reader.port->inbound_state(0) != LaneState::kDead; ++i) {
+        pair.clock.advance(500'000);
+        pair.step();
+      }
+      for (uint64_t value = 0; reader.receive(&value) == Code::kOk; ++got) ASSERT_EQ(value, got);
+      ASSERT_EQ(got, 4 * round + 4) << "seed " << seed;
+    }
+  }
+}
+
+// Ports of one key that follow each other pair with the peer's in order, though the peer is late.
+TEST(Link, PortsOfOneKeyAreTakenInTurn) {
+  LinkPair pair;
+  for (uint64_t i = 0; i < 3; ++i) {
+    TestPort writer(pair, 0, true);
+    ASSERT_TRUE(writer.open().ok());
+    ASSERT_EQ(writer.send(i), Code::kOk);
+  }
+  {
+    TestPort silent(pair, 0, true);
+    ASSERT_TRUE(silent.open().ok());
+  }
+  pair.settle();
+  for (uint64_t i = 0; i < 3; ++i) {
+    TestPort reader(pair, 1, false);
+    ASSERT_TRUE(reader.open().ok());
+    pair.settle();
+    uint64_t value = 99;
+    ASSERT_EQ(reader.receive(&value), Code::kOk);
+    EXPECT_EQ(value, i);
+    EXPECT_EQ(reader.receive(&value), Code::kAgain);
+    EXPECT_EQ(reader.port->inbound_state(0), LaneState::kDead);
+  }
+  // Nothing is left of the one that sent nothing.
+  TestPort reader(pair, 1, false);
+  ASSERT_TRUE(reader.open().ok());
+  pair.settle();
+  EXPECT_NE(reader.port->inbound_state(0), LaneState::kDead);
+  EXPECT_TRUE(pair.links(0).delivered_st());
+}
+
+TEST(Link, AClosedPortGoesWithItsPeer) {
+  enum class End { kReaderCloses, kMismatch, kLost };
+  for (const End end : {End::kReaderCloses, End::kMismatch, End::kLost}) {
+    LinkPair pair;
+    TestPort writer(pair, 0, true);
+    ASSERT_TRUE(writer.open().ok());
+    ASSERT_EQ(writer.send(1), Code::kOk);
+    writer.close();
+    const std::weak_ptr<Port> port = writer.port;
+    writer.port.reset();
+    pair.pass(10 * LinkPair::kPeerTimeout);
+    EXPECT_FALSE(port.expired());
+    TestPort reader(pair, 1, false, 4, end == End::kMismatch ? 512 : 256);
+    if (end == End::kLost) {
+      pair.links(0).end_st(1, Status(Code::kPeerLost, "killed"));
+    } else {
+      ASSERT_TRUE(reader.open().ok());
+    }
+    if (end == End::kReaderCloses) reader.close();
+    pair.settle();
+    EXPECT_TRUE(port.expired());
+    EXPECT_TRUE(pair.links(0).delivered_st());
+  }
+}
+
+// A peer that opens nothing does not make closed ports pile up.
+TEST(Link, ClosedPortsOfAnAbsentPeerAreBounded) {
+  LinkPair pair;
+  std::vector<std::weak_ptr<Port>> ports;
+  for (uint64_t i = 0; i < 100; ++i) {
+    TestPort writer(pair, 0, true);
+    ASSERT_TRUE(writer.open().ok());
+    ASSERT_EQ(writer.send(i), Code::kOk);
+    ports.push_back(writer.port);
+  }
+  pair.settle();
+  const auto left =
+      std::count_if(ports.begin(), ports.end(), [](const auto& port) { return !port.expired(); });
+  EXPECT_EQ(left, 64);
+  EXPECT_TRUE(ports.front().expired());
+  TestPort reader(pair, 1, false);
+  ASSERT_TRUE(reader.open().ok());
+  pair.settle();
+  uint64_t value = 0;
+  ASSERT_EQ(reader.receive(&value), Code::kOk);
+  EXPECT_EQ(value, 36u);  // the oldest that was kept
 }
 
 TEST(Link, AReopenedPortIsNotItsPredecessor) {

@@ -468,6 +468,8 @@ ASYNCMESH_API asyncmesh_status_t asyncmesh_averager_save(asyncmesh_averager_t* a
 ASYNCMESH_API asyncmesh_status_t asyncmesh_averager_load(asyncmesh_averager_t* averager,
                                                          const void* buffer,
                                                          uint64_t size) ASYNCMESH_NOEXCEPT;
+/* What it has sent still reaches the others while the mesh lives: destroy it as soon as mean or
+ * finish have returned. No concurrent use. */
 ASYNCMESH_API void asyncmesh_averager_destroy(asyncmesh_averager_t* averager) ASYNCMESH_NOEXCEPT;
 
 /* ---- Optimiser: NAdamW, look-ahead (4.3) ---- */
@@ -629,8 +631,9 @@ asyncmesh_port_recv(asyncmesh_port_t* port, uint64_t consumer_version, int64_t t
  */
 ASYNCMESH_API asyncmesh_status_t asyncmesh_port_release(asyncmesh_port_t* port,
                                                         uint64_t token) ASYNCMESH_NOEXCEPT;
-/* Frames sent but not delivered yet are dropped unless `asyncmesh_mesh_leave` drained first; lent
- * messages become invalid. No concurrent use. */
+/* What was sent is still delivered while the mesh lives, also to an end that opens later (of up to
+ * 64 closed ports per peer); the other end learns of the close behind it. Lent messages become
+ * invalid. No concurrent use. */
 ASYNCMESH_API void asyncmesh_port_close(asyncmesh_port_t* port) ASYNCMESH_NOEXCEPT;
 
 #if defined(__cplusplus)
