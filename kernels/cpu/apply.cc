@@ -180,8 +180,12 @@ class Applier {
     mirror_ = with_format(job.table.storage, MirrorChoice{job.arrays.mirror->storage});
   }
 
-  // Of one element, over all arrays in table order.
-  size_t stream_bytes() const { return word_ + mirror_word_ + (has_ema() ? sizeof(float) : 0); }
+  // Half as far ahead as where there is but the table: snapshot and mean are on their way too, and
+  // a core that is shared with another one's thread has half a cache.
+  uint64_t ahead_values() const {
+    constexpr size_t kBytes = 4096;  // over all arrays in table order
+    return kBytes / (word_ + mirror_word_ + (has_ema() ? sizeof(float) : 0));
+  }
 
   HWY_INLINE void prefetch(const ApplyPiece& piece) const {
     prefetch_all(piece.w, piece.count * word_);
@@ -217,22 +221,20 @@ struct ApplyPlaces {
   mutable uint64_t block = UINT64_MAX;
   mutable bool fresh = false;
 
-  HWY_INLINE ApplyPiece operator()(const BlockPlace& place, uint64_t of) const {
-    ApplyPiece piece = {};
-    piece.w = place.data;
-    piece.count = static_cast<uint32_t>(place.count);
+  HWY_INLINE void operator()(const BlockPlace& place, uint64_t of, ApplyPiece& piece_out) const {
+    piece_out.w = place.data;
+    piece_out.count = static_cast<uint32_t>(place.count);
     if (job.arrays.mirror != nullptr) {
       const ParameterTable& mirror = *job.arrays.mirror;
-      piece.mirror = static_cast<std::byte*>(mirror.tensors[place.tensor].data) +
-                     encoded_bytes(mirror.storage, place.offset);
+      piece_out.mirror = static_cast<std::byte*>(mirror.tensors[place.tensor].data) +
+                         encoded_bytes(mirror.storage, place.offset);
     }
     if (job.step == ApplyStep::kEma) {
-      piece.ema = job.arrays.ema + place.element;
+      piece_out.ema = job.arrays.ema + place.element;
       if (of != block) fresh = first_visit(job, of);
       block = of;
-      piece.first_visit = fresh;
+      piece_out.first_visit = fresh;
     }
-    return piece;
   }
 };
 
@@ -240,7 +242,7 @@ void apply_here(const ApplyJob& job, const BlockRange& blocks) {
   const WalkPlan plan(job.table, job.subset, blocks.begin, blocks.end);
   Applier applier(job, blocks);
   walk_batches<ApplyBatch>(
-      plan, applier.stream_bytes(), ApplyPlaces{job},
+      plan, applier.ahead_values(), ApplyPlaces{job},
       [&applier](const ApplyPiece& piece) HWY_ATTR { applier.prefetch(piece); },
       [&applier](const ApplyBatch& batch, const ApplyBatch& later) HWY_ATTR {
         applier.apply(batch, later);

@@ -169,9 +169,9 @@ struct PackVisitor {
     PackTrim trim(range);
     uint64_t number = range.first;
     walk_batches<PackBatch>(
-        plan, Storage::kBytes,
-        [](const BlockPlace& place, uint64_t) HWY_ATTR {
-          return PackPiece{place.data, place.count};
+        plan, kTableAheadBytes / Storage::kBytes,
+        [](const BlockPlace& place, uint64_t, PackPiece& piece_out) HWY_ATTR {
+          piece_out = {place.data, place.count};
         },
         [](const PackPiece& piece)
             HWY_ATTR { prefetch_all(piece.data, piece.count * Storage::kBytes); },

@@ -101,9 +101,9 @@ HWY_NOINLINE void unpack_from(const UnpackJob& job, const BlockRange& blocks) {
   const WalkPlan plan(job.table, job.subset, blocks.begin, blocks.end);
   Source source(job, values_before(job.table, job.subset, blocks.begin));
   walk_batches<UnpackBatch>(
-      plan, Storage::kBytes,
-      [](const BlockPlace& place, uint64_t) HWY_ATTR {
-        return UnpackPiece{place.data, place.count};
+      plan, kTableAheadBytes / Storage::kBytes,
+      [](const BlockPlace& place, uint64_t, UnpackPiece& piece_out) HWY_ATTR {
+        piece_out = {place.data, place.count};
       },
       [](const UnpackPiece& piece) HWY_ATTR { Writer::prefetch(piece.data, piece.count); },
       [&source](const UnpackBatch& batch, const UnpackBatch& later) HWY_ATTR {

@@ -31,6 +31,8 @@ HWY_BEFORE_NAMESPACE();
 namespace asyncmesh::kernels::HWY_NAMESPACE {
 
 inline constexpr uint64_t kPiece = 64;  // elements, at most
+// How far ahead a table is asked for where little else is: well within a first-level cache.
+inline constexpr size_t kTableAheadBytes = 8192;
 
 // What to walk: blocks [begin, end) of a subset.
 struct WalkPlan {
@@ -74,7 +76,8 @@ class PieceSource {
 
   HWY_INLINE bool more() const { return at_ != plan_.end || (!kWhole && rest_.count != 0); }
 
-  // The next ones, as make(const BlockPlace&, uint64_t block) says. There must be more.
+  // The next ones, as make(const BlockPlace&, uint64_t block, Item& item_out) says. There must be
+  // more.
   template <class Batch, class Make>
   HWY_INLINE void take(const Make& make, Batch& batch) {
     static_assert(kNumbers % Batch::kPieces == 0);
@@ -86,14 +89,14 @@ class PieceSource {
       for (; count != left; ++count) {
         const BlockPlace place = plan_.finder.find(blocks[count]);
         values += place.count;
-        batch.items[count] = make(place, blocks[count]);
+        make(place, blocks[count], batch.items[count]);
       }
       at_ += left;
     } else {
       for (; count != Batch::kPieces && more(); ++count) {
         const BlockPlace piece = take_piece();
         values += piece.count;
-        batch.items[count] = make(piece, block_);
+        make(piece, block_, batch.items[count]);
       }
     }
     batch.count = count;
@@ -142,12 +145,11 @@ class PieceSource {
 };
 
 template <bool kWhole, class Batch, class Make, class Prefetch, class Visit>
-HWY_INLINE void walk_from(const WalkPlan& plan, size_t stream_bytes, const Make& make,
+HWY_INLINE void walk_from(const WalkPlan& plan, uint64_t ahead_values, const Make& make,
                           const Prefetch& prefetch, const Visit& visit) {
-  constexpr size_t kRing = 16;
-  constexpr size_t kAheadBytes = 8192;  // bytes: well within a first-level cache
-  const size_t bytes = Batch::kPieces * (kWhole ? plan.subset.granularity : kPiece) * stream_bytes;
-  const auto ahead = static_cast<uint32_t>(HWY_MIN(HWY_MAX(kAheadBytes / bytes, 1), kRing - 1));
+  constexpr uint64_t kRing = 16;
+  const uint64_t values = Batch::kPieces * (kWhole ? plan.subset.granularity : kPiece);
+  const auto ahead = static_cast<uint32_t>(HWY_MIN(HWY_MAX(ahead_values / values, 1), kRing - 1));
   PieceSource<kWhole> pieces(plan);
   Batch ring[kRing];
   uint32_t made = 0;
@@ -166,17 +168,19 @@ HWY_INLINE void walk_from(const WalkPlan& plan, size_t stream_bytes, const Make&
   }
 }
 
-// make(place, block) for every piece, prefetch(item) of what it returns for the first ones; then
-// visit(const Batch& batch, const Batch& later) in order, which prefetches the items of `later`
-// while it goes through those of `batch`. Ends when visit returns false. `stream_bytes`: of one
-// element, over all arrays that lie in table order.
+// make(place, block, item_out) for every piece, in place: an item that is put together elsewhere
+// and copied wider than it was written waits until all stores before it are through, those to
+// memory that is still on its way among them. prefetch(item) for the first ones; then visit(const
+// Batch& batch, const Batch& later) in order, which prefetches the items of `later` while it goes
+// through those of `batch`. Ends when visit returns false. `ahead_values`: how far `later` is
+// ahead; what is prefetched for them fits in a part of a first-level cache.
 template <class Batch, class Make, class Prefetch, class Visit>
-HWY_INLINE void walk_batches(const WalkPlan& plan, size_t stream_bytes, const Make& make,
+HWY_INLINE void walk_batches(const WalkPlan& plan, uint64_t ahead_values, const Make& make,
                              const Prefetch& prefetch, const Visit& visit) {
   if (plan.subset.granularity <= kPiece) {
-    walk_from<true, Batch>(plan, stream_bytes, make, prefetch, visit);
+    walk_from<true, Batch>(plan, ahead_values, make, prefetch, visit);
   } else {
-    walk_from<false, Batch>(plan, stream_bytes, make, prefetch, visit);
+    walk_from<false, Batch>(plan, ahead_values, make, prefetch, visit);
   }
 }
 
