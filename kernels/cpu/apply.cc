@@ -9,8 +9,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace asyncmesh::kernels::HWY_NAMESPACE {
 
+// The format of `own` where the encoding is lossless: there is none.
+struct NoOwn {
+  static constexpr size_t kBytes = 0;
+};
+template <class Own>
+inline constexpr bool kLossy = Own::kBytes != 0;
+
 // The arithmetic of element.h on vectors, and on single values where a run ends.
-template <bool kLossy, ApplyStep kStep>
+template <class Own, ApplyStep kStep>
 struct ApplyArithmetic {
   const ApplyFactors factors;
 
@@ -18,8 +25,8 @@ struct ApplyArithmetic {
   HWY_INLINE hn::VFromD<D> vector(D d, hn::VFromD<D> w, hn::VFromD<D> snapshot, const ApplyRun& run,
                                   uint64_t i) const {
     auto target = hn::LoadU(d, run.mean + i);
-    if constexpr (kLossy) {
-      const auto own = Float32::load(d, run.own + i * sizeof(float));
+    if constexpr (kLossy<Own>) {
+      const auto own = Own::load(d, run.own + i * Own::kBytes);
       target = hn::Add(snapshot, hn::Sub(target, own));
     }
     if constexpr (kStep == ApplyStep::kNone) return target;
@@ -36,8 +43,8 @@ struct ApplyArithmetic {
 
   HWY_INLINE float single(float w, const ApplyRun& run, uint64_t i) const {
     float target = run.mean[i];
-    if constexpr (kLossy) {
-      target = lossy_target(run.snapshot[i], target, Float32::load1(run.own + i * sizeof(float)));
+    if constexpr (kLossy<Own>) {
+      target = lossy_target(run.snapshot[i], target, Own::load1(run.own + i * Own::kBytes));
     }
     if constexpr (kStep == ApplyStep::kNone) return target;
     float step = w - run.snapshot[i];
@@ -48,12 +55,12 @@ struct ApplyArithmetic {
   }
 };
 
-template <class Storage, bool kLossy, ApplyStep kStep, class Count>
+template <class Storage, class Own, ApplyStep kStep, class Count>
 HWY_INLINE void apply_run(const ApplyRun& run, Count count, const ApplyFactors& factors) {
   const hn::ScalableTag<float> d;
   const uint64_t lanes = hn::Lanes(d);
   const uint64_t whole = count - count % lanes;
-  const ApplyArithmetic<kLossy, kStep> arithmetic = {factors};
+  const ApplyArithmetic<Own, kStep> arithmetic = {factors};
   for (uint64_t i = 0; i != whole; i += lanes) {
     std::byte* const at = run.w + i * Storage::kBytes;
     const auto snapshot = hn::LoadU(d, run.snapshot + i);
@@ -66,9 +73,9 @@ HWY_INLINE void apply_run(const ApplyRun& run, Count count, const ApplyFactors& 
 }
 
 // Each block once in a training.
-template <class Storage, bool kLossy>
+template <class Storage, class Own>
 HWY_NOINLINE void apply_first(const ApplyRun& run, uint64_t count, const ApplyFactors& factors) {
-  apply_run<Storage, kLossy, ApplyStep::kFirstEma>(run, count, factors);
+  apply_run<Storage, Own, ApplyStep::kFirstEma>(run, count, factors);
 }
 
 struct ApplyPiece {
@@ -86,7 +93,7 @@ using MirrorFunction = void (*)(const std::byte* from, uint64_t count, std::byte
 struct ApplyRest {
   const float* snapshot;
   const float* mean;
-  const std::byte* own;   // fp32 words; null: lossless
+  const std::byte* own;   // in the format of Own; null: lossless
   MirrorFunction mirror;  // may be null
   size_t mirror_word;
 };
@@ -100,7 +107,7 @@ HWY_INLINE void prefetch_piece(const ApplyPiece& piece, uint64_t count, size_t m
 
 // The loop that does the work. Copies of the arguments stay in registers: what is written might be
 // one of them.
-template <class Storage, bool kLossy, ApplyStep kStep>
+template <class Storage, class Own, ApplyStep kStep>
 void apply_batch(const ApplyJob& job, const ApplyBatch& batch, const ApplyBatch& later,
                  const ApplyRest& with) {
   constexpr bool kEma = kStep == ApplyStep::kEma;
@@ -112,40 +119,49 @@ void apply_batch(const ApplyJob& job, const ApplyBatch& batch, const ApplyBatch&
         prefetch_piece<Storage, kEma>(next, next_count, rest.mirror_word);
         prefetch_behind(rest.snapshot, count * sizeof(float));
         prefetch_behind(rest.mean, count * sizeof(float));
+        if (kLossy<Own> && Own::kBytes != sizeof(float)) {  // those come from a buffer
+          prefetch_behind(rest.own, count * Own::kBytes);
+        }
         const ApplyRun run = {piece.w, rest.snapshot, rest.mean, rest.own, piece.ema};
         if (kEma && HWY_UNLIKELY(piece.first_visit)) {
-          apply_first<Storage, kLossy>(run, count, job.first);
+          apply_first<Storage, Own>(run, count, job.first);
         } else {
-          apply_run<Storage, kLossy, kStep>(run, count, factors);
+          apply_run<Storage, Own, kStep>(run, count, factors);
         }
         if (rest.mirror != nullptr) rest.mirror(piece.w, count, piece.mirror);
         rest.snapshot += count;
         rest.mean += count;
-        if (kLossy) rest.own += count * sizeof(float);
+        rest.own += count * Own::kBytes;
       });
 }
 
 using ApplyFunction = void (*)(const ApplyJob& job, const ApplyBatch& batch,
                                const ApplyBatch& later, const ApplyRest& with);
 
-struct ApplyChoice {
-  bool lossy;
+template <class Storage>
+struct OwnChoice {
   ApplyStep step;
 
-  template <class Storage, bool kLossy>
-  HWY_INLINE ApplyFunction of_step() const {
+  template <class Own>
+  HWY_INLINE ApplyFunction run() const {
     switch (step) {
       case ApplyStep::kNone:
-        return apply_batch<Storage, kLossy, ApplyStep::kNone>;
+        return apply_batch<Storage, Own, ApplyStep::kNone>;
       case ApplyStep::kDrift:
-        return apply_batch<Storage, kLossy, ApplyStep::kDrift>;
+        return apply_batch<Storage, Own, ApplyStep::kDrift>;
       default:
-        return apply_batch<Storage, kLossy, ApplyStep::kEma>;
+        return apply_batch<Storage, Own, ApplyStep::kEma>;
     }
   }
+};
+struct StorageChoice {
+  const ApplyJob& job;
+
   template <class Storage>
   HWY_INLINE ApplyFunction run() const {
-    return lossy ? of_step<Storage, true>() : of_step<Storage, false>();
+    const OwnChoice<Storage> choice = {job.step};
+    if (job.arrays.own == nullptr) return choice.template run<NoOwn>();
+    return with_format(job.arrays.encoding, choice);  // scaled ones are decoded before
   }
 };
 
@@ -172,9 +188,9 @@ class Applier {
   Applier(const ApplyJob& job, const BlockRange& blocks)
       : job_(job),
         word_(encoded_bytes(job.table.storage, 1)),
-        function_(with_format(job.table.storage, ApplyChoice{job.arrays.own != nullptr, job.step})),
+        function_(with_format(job.table.storage, StorageChoice{job})),
         position_(values_before(job.table, job.subset, blocks.begin)),
-        own_(job.arrays.own, job.arrays.encoding, job.count, position_) {
+        decoder_(job.arrays.own, job.arrays.encoding, job.count, position_) {
     if (job.arrays.mirror == nullptr) return;
     mirror_word_ = encoded_bytes(job.arrays.mirror->storage, 1);
     mirror_ = with_format(job.table.storage, MirrorChoice{job.arrays.mirror->storage});
@@ -196,15 +212,20 @@ class Applier {
 
   HWY_INLINE void apply(const ApplyBatch& batch, const ApplyBatch& later) {
     const uint64_t values = batch.values;
-    const std::byte* const own = job_.arrays.own == nullptr ? nullptr : own_.read(values);
     function_(job_, batch, later,
-              {job_.arrays.snapshot + position_, job_.arrays.mean + position_, own, mirror_,
+              {job_.arrays.snapshot + position_, job_.arrays.mean + position_, own(values), mirror_,
                mirror_word_});
     position_ += values;
   }
 
  private:
   bool has_ema() const { return job_.step == ApplyStep::kEma; }
+  HWY_INLINE const std::byte* own(uint64_t values) {
+    const ApplyArrays& arrays = job_.arrays;
+    if (arrays.own == nullptr) return nullptr;
+    if (scaled(arrays.encoding)) return decoder_.read(values);
+    return arrays.own + encoded_bytes(arrays.encoding, position_);
+  }
 
   const ApplyJob& job_;
   const size_t word_;
@@ -212,25 +233,31 @@ class Applier {
   const ApplyFunction function_;
   MirrorFunction mirror_ = nullptr;
   uint64_t position_;
-  RunDecoder own_;
+  RunDecoder decoder_;
 };
 
-// Finds what belongs to a piece.
+// Finds what belongs to a piece. Copies of what it looks at stay in registers, as in apply_batch.
 struct ApplyPlaces {
+  explicit ApplyPlaces(const ApplyJob& of)
+      : job(of),
+        ema(of.step == ApplyStep::kEma ? of.arrays.ema : nullptr),
+        mirror(of.arrays.mirror) {}
+
   const ApplyJob& job;
+  float* const ema;
+  const ParameterTable* const mirror;
   mutable uint64_t block = UINT64_MAX;
   mutable bool fresh = false;
 
   HWY_INLINE void operator()(const BlockPlace& place, uint64_t of, ApplyPiece& piece_out) const {
     piece_out.w = place.data;
     piece_out.count = static_cast<uint32_t>(place.count);
-    if (job.arrays.mirror != nullptr) {
-      const ParameterTable& mirror = *job.arrays.mirror;
-      piece_out.mirror = static_cast<std::byte*>(mirror.tensors[place.tensor].data) +
-                         encoded_bytes(mirror.storage, place.offset);
+    if (mirror != nullptr) {
+      piece_out.mirror = static_cast<std::byte*>(mirror->tensors[place.tensor].data) +
+                         encoded_bytes(mirror->storage, place.offset);
     }
-    if (job.step == ApplyStep::kEma) {
-      piece_out.ema = job.arrays.ema + place.element;
+    if (ema != nullptr) {
+      piece_out.ema = ema + place.element;
       if (of != block) fresh = first_visit(job, of);
       block = of;
       piece_out.first_visit = fresh;
@@ -242,7 +269,7 @@ void apply_here(const ApplyJob& job, const BlockRange& blocks) {
   const WalkPlan plan(job.table, job.subset, blocks.begin, blocks.end);
   Applier applier(job, blocks);
   walk_batches<ApplyBatch>(
-      plan, applier.ahead_values(), ApplyPlaces{job},
+      plan, applier.ahead_values(), ApplyPlaces(job),
       [&applier](const ApplyPiece& piece) HWY_ATTR { applier.prefetch(piece); },
       [&applier](const ApplyBatch& batch, const ApplyBatch& later) HWY_ATTR {
         applier.apply(batch, later);
@@ -281,7 +308,7 @@ void cpu_apply(const ParameterTable& table, const Subset& subset, const ApplyArg
   job.later = {args.momentum, gain, args.scale};
   job.first = {0, args.first_visit_full ? 1.0F : gain, args.scale};
   // How many there are matters where the last group of `own` is short.
-  const bool decodes = arrays.own != nullptr && !lossless(arrays.encoding);
+  const bool decodes = arrays.own != nullptr && scaled(arrays.encoding);
   job.count = decodes ? subset_elements(table, subset) : 0;
   job.shared = on.workers != nullptr;
   spread_blocks(on, subset, [&](const BlockRange& blocks) {

@@ -31,7 +31,7 @@ struct ApplyRun {
   std::byte* w;  // in the table's storage
   const float* snapshot;
   const float* mean;
-  const std::byte* own;  // fp32 words; null: lossless
+  const std::byte* own;  // 16-bit words, or fp32 ones of what is scaled; null: lossless
   float* ema;            // kEma only
 };
 
