@@ -7,8 +7,7 @@
 namespace asyncmesh::core {
 namespace {
 
-constexpr uint32_t kMaxClosing =
-    64;  // ends of one link that wait for a peer; beyond, the oldest go
+constexpr uint32_t kMaxClosing = 64;  // ends that wait for a peer; beyond, the oldest go
 
 }  // namespace
 
