@@ -196,8 +196,7 @@ class Applier {
     mirror_ = with_format(job.table.storage, MirrorChoice{job.arrays.mirror->storage});
   }
 
-  // Half as far ahead as where there is but the table: snapshot and mean are on their way too, and
-  // a core that is shared with another one's thread has half a cache.
+  // Half as far ahead as where there is but the table: snapshot and mean are on their way too.
   uint64_t ahead_values() const {
     constexpr size_t kBytes = 4096;  // over all arrays in table order
     return kBytes / (word_ + mirror_word_ + (has_ema() ? sizeof(float) : 0));
