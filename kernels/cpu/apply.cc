@@ -122,7 +122,8 @@ void apply_batch(const ApplyJob& job, const ApplyBatch& batch, const ApplyBatch&
         if (kLossy<Own> && Own::kBytes != sizeof(float)) {  // those come from a buffer
           prefetch_behind(rest.own, count * Own::kBytes);
         }
-        const ApplyRun run = {piece.w, rest.snapshot, rest.mean, rest.own, piece.ema};
+        float* const ema = kEma ? piece.ema : nullptr;
+        const ApplyRun run = {piece.w, rest.snapshot, rest.mean, rest.own, ema};
         if (kEma && HWY_UNLIKELY(piece.first_visit)) {
           apply_first<Storage, Own>(run, count, job.first);
         } else {

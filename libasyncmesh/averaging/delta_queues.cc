@@ -64,7 +64,9 @@ void DeltaQueues::poll() noexcept {
   while (mailbox_.take(&delta) == Code::kOk) accept(delta);
   for (uint32_t member = 0; member < size(); ++member) {
     Queue& queue = queues_[member];
-    if (!queue.was_alive && !queue.finished) queue.lost = true;
+    if (queue.was_alive || queue.finished || queue.lost) continue;
+    queue.lost = true;
+    mailbox_.mute(member);  // its writing lane may still be connecting, and take no more
   }
 }
 

@@ -58,6 +58,7 @@ AveragerObject::AveragerObject(std::shared_ptr<MeshSession> session, std::shared
     : session_(std::move(session)),
       region_(std::move(region)),
       members_(session_->stage_members()),
+      lanes_from_(members_.size(), 0),
       waiter_(session_->context()) {}
 
 Result<std::unique_ptr<AveragerObject>> AveragerObject::create(
@@ -69,7 +70,7 @@ Result<std::unique_ptr<AveragerObject>> AveragerObject::create(
   const AveragerHello mine = object->hello(request.config);
   session->say_hello(object->members_, mine);
   ASYNCMESH_RETURN_IF_ERROR(object->agree(mine, request.timeout));
-  ASYNCMESH_RETURN_IF_ERROR(object->attach(request.config.group_key));
+  ASYNCMESH_RETURN_IF_ERROR(object->attach());
   object->publish();
   object->context().add_counters(object.get());
   object->counted_ = true;
@@ -79,11 +80,15 @@ Result<std::unique_ptr<AveragerObject>> AveragerObject::create(
 AveragerObject::~AveragerObject() {
   if (counted_) context().remove_counters(this);
   averager_.reset();
+  const bool attached = rounds_ != nullptr && rounds_->attached;
   for (std::unique_ptr<Box>* box : {&rounds_, &means_}) {
     if (*box == nullptr || !(*box)->attached) continue;
     const Port& port = (*box)->mailbox.port();
     session_->detach(port, std::move(*box));
   }
+  if (!attached) return;
+  lanes_from_.assign(members_.size(), UINT32_MAX);
+  session_->decline(members_, group_, lanes_from_);
 }
 
 Status AveragerObject::build(const AveragerConfig& config) {
@@ -99,6 +104,7 @@ Status AveragerObject::build(const AveragerConfig& config) {
   if (!averager.ok()) return averager.status();
   averager_ = std::move(averager.value());
   generation_ = region_->generation();
+  group_ = config.group_key;
   name_ = config.group_key == 0 ? "averager" : fmt::format("averager.{}", config.group_key);
   return {};
 }
@@ -144,6 +150,7 @@ Status AveragerObject::agree(const AveragerHello& mine, Nanoseconds timeout) {
     std::erase_if(missing, [&](Rank member) {
       AveragerHello theirs;
       if (!session_->hellos().take(member, mine.group, &theirs)) return false;
+      lanes_from_[index_of(member)] = theirs.lanes_from;
       if (verdict.ok() && theirs.fingerprint != mine.fingerprint)
         verdict = Status(Code::kMismatch,
                          fmt::format("averager of rank {}: {}", member, difference(mine, theirs)));
@@ -158,17 +165,21 @@ Status AveragerObject::agree(const AveragerHello& mine, Nanoseconds timeout) {
       ended = Status(code,
                      fmt::format("waiting for the averager of rank {}", fmt::join(missing, ", ")));
     if (ended.ok()) continue;
-    session_->say_hello(missing, AveragerHello{mine.group, true, 0, {}});
+    AveragerHello withdrawal;
+    withdrawal.group = mine.group;
+    withdrawal.withdrawn = true;
+    session_->say_hello(missing, withdrawal);
     return verdict.ok() ? ended : verdict;
   }
 }
 
-Status AveragerObject::attach(uint64_t group) {
+Status AveragerObject::attach() {
+  session_->decline(members_, group_, lanes_from_);
   ASYNCMESH_RETURN_IF_ERROR(
-      session_->attach({PortKind::kRounds, group}, rounds_->mailbox.port(), failure_));
+      session_->attach({PortKind::kRounds, group_}, rounds_->mailbox.port(), failure_));
   rounds_->attached = true;
   ASYNCMESH_RETURN_IF_ERROR(
-      session_->attach({PortKind::kMeans, group}, means_->mailbox.port(), failure_));
+      session_->attach({PortKind::kMeans, group_}, means_->mailbox.port(), failure_));
   means_->attached = true;
   return {};
 }

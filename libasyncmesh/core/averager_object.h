@@ -5,6 +5,7 @@
 // Threads: one caller at a time; the counters from any thread.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
@@ -55,9 +56,13 @@ class AveragerObject final : private CounterSource {
 
   AveragerObject(std::shared_ptr<MeshSession> session, std::shared_ptr<Region> region);
   Status build(const AveragerConfig& config);
+  size_t index_of(Rank member) const {
+    return static_cast<size_t>(std::find(members_.begin(), members_.end(), member) -
+                               members_.begin());
+  }
   AveragerHello hello(const AveragerConfig& config) const;
   Status agree(const AveragerHello& mine, Nanoseconds timeout);
-  Status attach(uint64_t group);
+  Status attach();
   Status follow();  // tensors that moved
   Status explain(Status status) const;
   void publish() noexcept;
@@ -66,11 +71,13 @@ class AveragerObject final : private CounterSource {
   std::shared_ptr<MeshSession> session_;
   std::shared_ptr<Region> region_;
   std::vector<Rank> members_;
+  std::vector<uint32_t> lanes_from_;  // of each member, as it said
   PortFailure failure_;
   CoreWaiter waiter_;
   std::unique_ptr<Box> rounds_;
   std::unique_ptr<Box> means_;
   std::unique_ptr<Averager> averager_;
+  uint64_t group_ = 0;
   uint64_t generation_ = 0;  // of the region, as the averager knows it
   std::string name_;         // of its counters
   bool counted_ = false;

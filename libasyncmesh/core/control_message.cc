@@ -171,6 +171,7 @@ Body encode(const AveragerHello& message) {
   out.u64(message.group);
   out.u8(message.withdrawn ? 1 : 0);
   out.u64(message.fingerprint);
+  out.u32(message.lanes_from);
   out.u32(static_cast<uint32_t>(message.facts.size()));
   for (const std::string& fact : message.facts) out.text(fact);
   return body;
@@ -181,6 +182,7 @@ bool decode(std::span<const std::byte> body, AveragerHello* out) {
   out->group = in.u64();
   out->withdrawn = in.u8() != 0;
   out->fingerprint = in.u64();
+  out->lanes_from = in.u32();
   const uint32_t count = in.u32();
   if (count > kMaxFacts) return false;
   out->facts.clear();

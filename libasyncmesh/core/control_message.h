@@ -89,6 +89,7 @@ struct AveragerHello {
   uint64_t group = 0;
   bool withdrawn = false;  // the last one is void: its sender gave up waiting
   uint64_t fingerprint = 0;
+  uint32_t lanes_from = 0;         // instances below are of the sender's earlier averagers
   std::vector<std::string> facts;  // "name=value", in a fixed order: names the difference
 };
 

@@ -72,11 +72,14 @@ Status Link::add_reader_st(const PortKey& key, Port& port, uint32_t lane, LaneOb
   }
   ensure_open();
   const auto want = std::find_if(wants_.begin(), wants_.end(),
-                                 [&key](const LaneWant& wanted) { return wanted.key == key; });
-  if (want != wants_.end()) {
-    const LaneWant wanted = *want;
-    wants_.erase(want);
-    bind(readers_.back(), wanted);
+                                 [&key](const Want& kept) { return kept.want.key == key; });
+  if (want == wants_.end()) return {};
+  const Want kept = *want;
+  wants_.erase(want);
+  if (kept.closed) {
+    fail(readers_.back(), closed_by_peer());
+  } else {
+    bind(readers_.back(), kept.want);
   }
   return {};
 }
@@ -98,6 +101,12 @@ void Link::remove_port_st(const Port& port, const std::shared_ptr<const void>& o
   }
   remove_closed();
   if (closing_ <= kMaxClosing) return;
+  if (environment_.logger.enabled(LogLevel::kWarning)) {
+    environment_.logger.write(
+        LogLevel::kWarning, fmt::format("rank {} has not received what {} closed ports sent: what "
+                                        "the oldest sent is dropped",
+                                        peer_, closing_));
+  }
   fail(*std::find_if(writers_.begin(), writers_.end(), [](auto& end) { return end.closing; }),
        Status(Code::kCanceled));
   remove_closed();

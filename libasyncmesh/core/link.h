@@ -19,6 +19,9 @@
 // that was sent, or can no more; only then the peer hears CLOSED. So what is sent just before a
 // close arrives, and whoever sees a lane end has seen all of it. A port that is opened meanwhile
 // under the same key is announced behind its predecessor, and the peer's ports take them in turn.
+// Averagers, whose creation is collective, must not meet lanes of their predecessors: the wants of
+// those are declined (`decline_st`), and a want of theirs that was closed before there is a reader
+// is kept to tell it.
 //
 // Watchdogs (link_timers.h): a writer whose credit is late asks for it on the control channel;
 // unreceived frames that do not move, a standing gap, a frame or credit that no peer of ours would
@@ -29,6 +32,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -100,6 +104,11 @@ class Link final : private transport::LinkSink {
   // told any more.
   void remove_port_st(const Port& port, const std::shared_ptr<const void>& owner);
 
+  // Wants of `key` with an instance below `before`, those kept and those to come, are answered as
+  // by a reading end that was closed. Replaces what was declined of the key until now.
+  void decline_st(const PortKey& key, uint32_t before);
+  void decline_all_st();  // no reading end is opened any more
+
   void on_message_st(MessageType type, std::span<const std::byte> body);
   void suspend_st();               // the peer is suspect: nothing moves any more
   void resume_st();                // it is alive
@@ -141,6 +150,12 @@ class Link final : private transport::LinkSink {
     LaneReader& reader() const { return port->reader_st(lane); }
   };
 
+  // A writer of the peer that has no reader here yet.
+  struct Want {
+    LaneWant want;
+    bool closed = false;
+  };
+
   void on_link_down(Rank peer, Epoch epoch, const Status& why) override;
 
   void ensure_open();
@@ -149,6 +164,9 @@ class Link final : private transport::LinkSink {
   void reset(const std::string& reason);
   void back_off(const std::string& reason);
   bool barren();
+  Status closed_by_peer() const;
+  bool declined(const LaneWant& want) const;
+  void decline(const LaneWant& want);
   void bind(ReaderEnd& end, const LaneWant& want);
   bool offer(ReaderEnd& end);
   uint32_t remove_closed();
@@ -180,10 +198,12 @@ class Link final : private transport::LinkSink {
   std::string description_;  // of the last link, once it is closed
   std::vector<WriterEnd> writers_;
   std::vector<ReaderEnd> readers_;
-  uint32_t closing_ = 0;         // of writers_
-  std::vector<LaneWant> wants_;  // of the peer's writers that have no reader here yet, as they came
-  std::string down_;             // why the transport reported the link down; "": it did not
-  Status ended_;                 // why the link ended
+  uint32_t closing_ = 0;                  // of writers_
+  std::vector<Want> wants_;               // as they came
+  std::map<PortKey, uint32_t> declined_;  // instances below
+  bool declines_all_ = false;
+  std::string down_;  // why the transport reported the link down; "": it did not
+  Status ended_;      // why the link ended
   Nanoseconds watch_at_ = 0;
   Nanoseconds reopen_at_ = 0;  // kBackoff
   std::string reopen_reason_;

@@ -61,6 +61,14 @@ Result<uint32_t> LinkManager::staging_id_st(Port& port, transport::Transport& tr
   return id.value();
 }
 
+void LinkManager::decline_st(Rank peer, const PortKey& key, uint32_t before) {
+  links_[peer]->decline_st(key, before);
+}
+
+void LinkManager::decline_all_st() {
+  for (const auto& link : links_) link->decline_all_st();
+}
+
 void LinkManager::on_message_st(Rank from, MessageType type, std::span<const std::byte> body) {
   if (from < links_.size() && from != environment_.self) links_[from]->on_message_st(type, body);
 }

@@ -33,6 +33,10 @@ class LinkManager final : private StagingRegistry {
   // What the port has sent is still delivered; `owner` keeps it alive for that long (link.h).
   void detach_st(const Port& port, const std::shared_ptr<const void>& owner);
 
+  uint32_t next_instance_st() const { return environment_.next_instance; }
+  void decline_st(Rank peer, const PortKey& key, uint32_t before);  // Link::decline_st
+  void decline_all_st();
+
   void on_message_st(Rank from, MessageType type, std::span<const std::byte> body);
   void suspend_st(Rank peer);
   void resume_st(Rank peer);

@@ -97,14 +97,38 @@ bool Link::offer(ReaderEnd& end) {
   return true;
 }
 
+bool Link::declined(const LaneWant& want) const {
+  const auto known = declined_.find(want.key);
+  return declines_all_ || (known != declined_.end() && want.instance < known->second);
+}
+
+void Link::decline(const LaneWant& want) {
+  send(MessageType::kLaneClosed, encode(LaneClosed{want.instance, false}));
+}
+
+void Link::decline_st(const PortKey& key, uint32_t before) {
+  declined_[key] = before;
+  for (const Want& kept : wants_) {
+    if (declined(kept.want)) decline(kept.want);
+  }
+  std::erase_if(wants_, [this](const Want& kept) { return declined(kept.want); });
+}
+
+void Link::decline_all_st() {
+  declines_all_ = true;
+  for (const Want& kept : wants_) decline(kept.want);
+  wants_.clear();
+}
+
 void Link::on_want(const LaneWant& want) {
+  if (declined(want)) return decline(want);
   for (ReaderEnd& end : readers_) {
     if (end.key == want.key && !end.dead && end.instance == 0) {
       bind(end, want);
       return;
     }
   }
-  if (wants_.size() < kMaxWants) wants_.push_back(want);
+  if (wants_.size() < kMaxWants) wants_.push_back({want});
 }
 
 void Link::on_offer(const LaneOffer& offer) {
@@ -148,15 +172,22 @@ void Link::on_state(const LaneStateReply& reply) {
   end->writer().on_credit(reply.credit);
 }
 
+Status Link::closed_by_peer() const {
+  return Status(Code::kCanceled, fmt::format("rank {} closed its end of the port", peer_));
+}
+
 void Link::on_closed(const LaneClosed& closed) {
-  const Status why(Code::kCanceled, fmt::format("rank {} closed its end of the port", peer_));
   if (!closed.by_writer) {
-    if (WriterEnd* end = writer_of(closed.instance)) fail(*end, why);
+    if (WriterEnd* end = writer_of(closed.instance)) fail(*end, closed_by_peer());
     return;
   }
-  std::erase_if(wants_,
-                [&closed](const LaneWant& want) { return want.instance == closed.instance; });
-  if (ReaderEnd* end = reader_of(closed.instance)) fail(*end, why);
+  for (Want& kept : wants_) kept.closed = kept.closed || kept.want.instance == closed.instance;
+  // A channel's or mailbox's next port is another one; an averager's is the one that was agreed on.
+  std::erase_if(wants_, [](const Want& kept) {
+    return kept.closed && kept.want.key.kind != PortKind::kRounds &&
+           kept.want.key.kind != PortKind::kMeans;
+  });
+  if (ReaderEnd* end = reader_of(closed.instance)) fail(*end, closed_by_peer());
 }
 
 Link::WriterEnd* Link::writer_of(uint32_t instance) {

@@ -125,12 +125,29 @@ void MeshSession::detach(const Port& port, std::shared_ptr<const void> owner) {
   });
 }
 
-void MeshSession::say_hello(const std::vector<Rank>& members, const AveragerHello& hello) {
+void MeshSession::say_hello(const std::vector<Rank>& members, AveragerHello hello) {
   context_->run([&] {
+    hello.lanes_from = links_->next_instance_st();
     for (const Rank member : members) {
-      if (member != config_.rank) send_st(member, MessageType::kAveragerHello, encode(hello));
+      if (member == config_.rank) continue;
+      if (!hello.withdrawn) decline_st(member, hello.group, 0);
+      send_st(member, MessageType::kAveragerHello, encode(hello));
     }
   });
+}
+
+void MeshSession::decline(const std::vector<Rank>& members, uint64_t group,
+                          const std::vector<uint32_t>& before) {
+  context_->run([&] {
+    for (size_t i = 0; i < members.size(); ++i) {
+      if (members[i] != config_.rank) decline_st(members[i], group, before[i]);
+    }
+  });
+}
+
+void MeshSession::decline_st(Rank member, uint64_t group, uint32_t before) {
+  for (const PortKind kind : {PortKind::kRounds, PortKind::kMeans})
+    links_->decline_st(member, {kind, group}, before);
 }
 
 Status MeshSession::peer_status(Rank rank) {
@@ -153,6 +170,7 @@ Status MeshSession::peer_status(Rank rank) {
 Status MeshSession::leave(Nanoseconds deadline) {
   if (left_) return Status(Code::kInvalidState, "this rank left the mesh already");
   CoreWaiter waiter(*context_);
+  context_->run([this] { links_->decline_all_st(); });
   bool delivered = false;
   for (;;) {
     context_->run([&] { delivered = links_->delivered_st(); });

@@ -68,8 +68,13 @@ class MeshSession final : public CounterSource,
   // transport, which only the progress owner may touch.
   void detach(const Port& port, std::shared_ptr<const void> owner);
 
-  // Collective creation of averagers: say ours, look at theirs.
-  void say_hello(const std::vector<Rank>& members, const AveragerHello& hello);
+  // Collective creation of averagers: say ours, look at theirs. From the hello until `decline`,
+  // what members send to this group's averager is kept for it.
+  void say_hello(const std::vector<Rank>& members, AveragerHello hello);
+  // Lanes of `group` from these members with an instance below `before[i]` are of earlier
+  // averagers.
+  void decline(const std::vector<Rank>& members, uint64_t group,
+               const std::vector<uint32_t>& before);
   HelloBox& hellos() { return hellos_; }
   // Ok while the peer may still speak.
   Status peer_status(Rank rank);
@@ -92,6 +97,7 @@ class MeshSession final : public CounterSource,
   void woken_st(Nanoseconds now, std::span<const pollfd> fds) override;
   Nanoseconds spin_st() const override { return spin_; }
 
+  void decline_st(Rank member, uint64_t group, uint32_t before);
   void send_st(Rank to, MessageType type, const Body& body) override;
   Code offer_st(Rank to, MessageType type, const Body& body);  // kAgain: to be offered again
   void on_message(Rank from, uint16_t type, std::span<const std::byte> body) override;

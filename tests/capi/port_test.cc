@@ -126,6 +126,19 @@ TEST_P(Ports, WhatWasSentBeforeACloseArrives) {
   });
 }
 
+// Neither opens what the other has sent to, and neither waits for that when it leaves.
+TEST_P(Ports, NobodyWaitsForPortsThatALeavingPeerWillNotOpen) {
+  run_ranks(over(GetParam(), {.replicas = 1, .stages = 2}), [](Rank& rank) {
+    asyncmesh_port_t* out = open_port(rank, ASYNCMESH_PORT_CHANNEL_OUT, 1 - rank.rank, 1);
+    asyncmesh_send_t send = ASYNCMESH_SEND_INIT;
+    const asyncmesh_status_t status = asyncmesh_port_send(out, &send);
+    EXPECT_TRUE(status == ASYNCMESH_OK || status == ASYNCMESH_CANCELED) << status;  // it was faster
+    if (rank.rank == 0) asyncmesh_port_close(out);
+    rank.leave();
+    if (rank.rank != 0) asyncmesh_port_close(out);
+  });
+}
+
 TEST(Port, BoundsAnswerAgainAndReadinessIsPolled) {
   run_ranks({.replicas = 1, .stages = 2}, [](Rank& rank) {
     if (rank.rank == 0) {

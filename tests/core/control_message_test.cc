@@ -27,7 +27,7 @@ TEST(ControlMessage, EveryKindSurvivesTheWireAndNothingElseIsTakenForIt) {
   expect_exact(LaneProbe{3, 7});
   expect_exact(LaneStateReply{3, 7, {9, 8, 7}});
   expect_exact(LaneClosed{3, true});
-  expect_exact(AveragerHello{2, true, 99, {"rule=2", "seed=0"}});
+  expect_exact(AveragerHello{2, true, 99, 17, {"rule=2", "seed=0"}});
 }
 
 TEST(ControlMessage, RefusesValuesThatNoPeerSends) {

@@ -232,6 +232,75 @@ TEST(Link, AClosedPortGoesWithItsPeer) {
   }
 }
 
+// An averager that was destroyed before its lanes had met the peer's must not feed the peer's next.
+TEST(Link, DeclinedWantsAreOfEarlierAveragers) {
+  const PortKey key{PortKind::kRounds, 3};
+  LinkPair pair;
+  TestPort old(pair, 0, true);
+  ASSERT_TRUE(old.open(key).ok());
+  ASSERT_EQ(old.send(1), Code::kOk);
+  old.close();
+  const std::weak_ptr<Port> port = old.port;
+  old.port.reset();
+  const uint32_t lanes_from = pair.links(0).next_instance_st();
+  TestPort fresh(pair, 0, true);
+  ASSERT_TRUE(fresh.open(key).ok());
+  ASSERT_EQ(fresh.send(2), Code::kOk);
+  pair.settle();
+  EXPECT_FALSE(port.expired());
+  pair.links(1).decline_st(0, key, lanes_from);
+  TestPort reader(pair, 1, false);
+  ASSERT_TRUE(reader.open(key).ok());
+  pair.settle();
+  uint64_t value = 0;
+  ASSERT_EQ(reader.receive(&value), Code::kOk);
+  EXPECT_EQ(value, 2u);
+  EXPECT_TRUE(port.expired());
+  reader.close();
+  // While there is none, whoever comes is told at once; what is another's is kept.
+  pair.links(1).decline_st(0, key, UINT32_MAX);
+  fresh.close();
+  TestPort late(pair, 0, true);
+  TestPort other(pair, 0, true);
+  ASSERT_TRUE(late.open(key).ok());
+  ASSERT_TRUE(other.open({PortKind::kRounds, 4}).ok());
+  pair.settle();
+  EXPECT_EQ(late.send(3), Code::kPeerLost);
+  EXPECT_EQ(late.failure.explain(Code::kPeerLost).code(), Code::kCanceled);
+  EXPECT_EQ(other.send(3), Code::kOk);
+}
+
+TEST(Link, AnAveragerHearsOfACloseThatCameBeforeIt) {
+  for (const PortKind kind : {PortKind::kRounds, PortKind::kMeans}) {
+    LinkPair pair;
+    TestPort writer(pair, 0, true);
+    ASSERT_TRUE(writer.open({kind, 3}).ok());
+    writer.close();
+    pair.settle();
+    TestPort reader(pair, 1, false);
+    ASSERT_TRUE(reader.open({kind, 3}).ok());
+    EXPECT_EQ(reader.port->inbound_state(0), LaneState::kDead);
+    EXPECT_EQ(reader.failure.explain(Code::kPeerLost).code(), Code::kCanceled);
+  }
+}
+
+TEST(Link, WhoDeclinesAllKeepsNobodyWaiting) {
+  LinkPair pair;
+  TestPort before(pair, 0, true);
+  ASSERT_TRUE(before.open().ok());
+  ASSERT_EQ(before.send(1), Code::kOk);
+  pair.settle();
+  EXPECT_FALSE(pair.links(0).delivered_st());
+  pair.links(1).decline_all_st();
+  TestPort after(pair, 0, true);
+  ASSERT_TRUE(after.open({PortKind::kChannel, 8}).ok());
+  ASSERT_EQ(after.send(1), Code::kOk);
+  pair.settle();
+  EXPECT_TRUE(pair.links(0).delivered_st());
+  for (const TestPort* port : {&before, &after})
+    EXPECT_EQ(port->failure.explain(Code::kPeerLost).code(), Code::kCanceled);
+}
+
 // A peer that opens nothing does not make closed ports pile up.
 TEST(Link, ClosedPortsOfAnAbsentPeerAreBounded) {
   LinkPair pair;
