@@ -28,6 +28,28 @@ TEST(Membership, AnOpportunisticGroupGoesOnWithoutALostMember) {
   }
 }
 
+// Only the lanes from it died so far; those to it are open, and nobody reads them.
+TEST(Membership, TheLanesToALostMemberHoldNobodyUp) {
+  Replicas replicas(3, opportunistic(0.5, 2), {200}, {.payload_bytes = 32});
+  randomise(replicas, 3);
+  const std::vector<uint32_t> survivors{0, 1};
+  for (const uint32_t r : survivors) {
+    for (Mailbox* box : {&replicas.rounds(r), &replicas.means(r)})
+      box->port().reader_st(1).fail_st();
+    EXPECT_EQ(replicas.averager(r).call({}, nullptr).code(), Code::kPeerLost);
+  }
+  uint32_t applied = 0;
+  for (int call = 0; call < 100; ++call) {
+    for (const uint32_t r : survivors) applied += replicas.call(r, {}).applied;
+    replicas.pump();
+  }
+  EXPECT_GE(applied, 180U);
+  expect_all(
+      replicas.run_all(survivors, [&](uint32_t r) { return replicas.averager(r).finish({}); }),
+      Code::kOk);
+  EXPECT_EQ(replicas.weights(0), replicas.weights(1));
+}
+
 TEST(Membership, TheLastSurvivorGoesOnAlone) {
   Replicas replicas(2, opportunistic(0.5, 2), {4});
   replicas.call(0, {});
