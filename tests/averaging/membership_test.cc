@@ -38,7 +38,7 @@ TEST(Membership, TheLanesToALostMemberHoldNobodyUp) {
       box->port().reader_st(1).fail_st();
     EXPECT_EQ(replicas.averager(r).call({}, nullptr).code(), Code::kPeerLost);
   }
-  uint32_t applied = 0;
+  uint64_t applied = 0;
   for (int call = 0; call < 100; ++call) {
     for (const uint32_t r : survivors) applied += replicas.call(r, {}).applied;
     replicas.pump();
