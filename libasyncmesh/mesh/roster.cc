@@ -29,8 +29,12 @@ void Roster::send(Rank to, MeshMessage type, MessageBody body) {
   outgoing_.push_back({to, type, std::move(body)});
 }
 
+// The host last: what it does at the news may end this process before the others have heard it, and
+// then they would name the host as the one that was lost.
 void Roster::broadcast(MeshMessage type, const MessageBody& body) {
-  for (const Rank rank : live()) send(rank, type, body);
+  std::vector<Rank> ranks = live();
+  std::stable_partition(ranks.begin(), ranks.end(), [this](Rank rank) { return host_ != rank; });
+  for (const Rank rank : ranks) send(rank, type, body);
 }
 
 std::vector<Rank> Roster::live() const {

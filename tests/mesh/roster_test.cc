@@ -233,6 +233,17 @@ TEST(Roster, RemovesADeadMemberAtOnce) {
   EXPECT_FALSE(scene.roster.keeps(2));
 }
 
+// Its end, which may follow at once, must not be the first that the others hear of.
+TEST(Roster, TellsTheHostLast) {
+  Scene scene(4, 1);
+  scene.start();
+  scene.roster.on_closed(3, "the connection was closed");
+  scene.judge();
+  Ranks order;
+  for (const auto& outgoing : scene.sent) order.push_back(outgoing.to);
+  EXPECT_EQ(order, (Ranks{0, 2, 1}));
+}
+
 TEST(Roster, LetsALeaverGo) {
   Scene scene(3);
   scene.start();
