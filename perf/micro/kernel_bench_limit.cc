@@ -25,6 +25,8 @@ Workers* team(uint32_t threads) {
   return team.get();
 }
 
+}  // namespace
+
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -32,15 +34,13 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-}  // namespace
-
 Limit::Limit(benchmark::State& state, uint32_t threads) : state_(state) {
   on_.workers = team(threads);
   iterations_.reserve(1 << 16);
   for (int i = 0; i < 3; ++i) measure_copy();
 }
 
-void Limit::measure_copy() {
+double Limit::measure_copy() {
   static const Memory<std::byte> from(kCopyBytes, std::byte{1}), to(kCopyBytes, std::byte{2});
   const double start = seconds_now();
   spread(on_.workers, kCopyBytes, 4096, [](uint64_t begin, uint64_t end) {
@@ -48,6 +48,7 @@ void Limit::measure_copy() {
   });
   benchmark::ClobberMemory();
   copies_.push_back(2.0 * static_cast<double>(kCopyBytes) / (seconds_now() - start));
+  return copies_.back();
 }
 
 void Limit::record(double seconds) {

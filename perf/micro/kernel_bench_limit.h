@@ -19,6 +19,8 @@
 
 namespace asyncmesh::kernels::bench {
 
+double median(std::vector<double> values);  // 0: of none
+
 inline double seconds_now() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration<double>(now).count();
@@ -40,9 +42,9 @@ class Limit {
     record(seconds_now() - start);
   }
 
-  // The parts of time(): an iteration that was timed elsewhere, and one copy.
+  // The parts of time(): an iteration that was timed elsewhere, and one copy, in bytes per second.
   void record(double seconds);
-  void measure_copy();
+  double measure_copy();
   // Median seconds of an iteration.
   double seconds() const;
   // Sets `bytes_per_s` and `of_limit` from the bytes that one iteration has to read and write.
