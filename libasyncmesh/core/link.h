@@ -107,7 +107,7 @@ class Link final : private transport::LinkSink {
   // Wants of `key` with an instance below `before`, those kept and those to come, are answered as
   // by a reading end that was closed. Replaces what was declined of the key until now.
   void decline_st(const PortKey& key, uint32_t before);
-  void decline_all_st();  // no reading end is opened any more
+  void decline_all_st();  // all that have no reading end now: none is opened any more
 
   void on_message_st(MessageType type, std::span<const std::byte> body);
   void suspend_st();               // the peer is suspect: nothing moves any more

@@ -99,7 +99,7 @@ bool Link::offer(ReaderEnd& end) {
 
 bool Link::declined(const LaneWant& want) const {
   const auto known = declined_.find(want.key);
-  return declines_all_ || (known != declined_.end() && want.instance < known->second);
+  return known != declined_.end() && want.instance < known->second;
 }
 
 void Link::decline(const LaneWant& want) {
@@ -128,6 +128,7 @@ void Link::on_want(const LaneWant& want) {
       return;
     }
   }
+  if (declines_all_) return decline(want);
   if (wants_.size() < kMaxWants) wants_.push_back({want});
 }
 
