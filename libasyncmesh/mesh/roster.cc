@@ -32,9 +32,11 @@ void Roster::send(Rank to, MeshMessage type, MessageBody body) {
 // The host last: what it does at the news may end this process before the others have heard it, and
 // then they would name the host as the one that was lost.
 void Roster::broadcast(MeshMessage type, const MessageBody& body) {
-  std::vector<Rank> ranks = live();
-  std::stable_partition(ranks.begin(), ranks.end(), [this](Rank rank) { return host_ != rank; });
-  for (const Rank rank : ranks) send(rank, type, body);
+  for (const bool host : {false, true}) {
+    for (const Rank rank : live()) {
+      if ((host_ == rank) == host) send(rank, type, body);
+    }
+  }
 }
 
 std::vector<Rank> Roster::live() const {
