@@ -119,7 +119,7 @@ void apply_batch(const ApplyJob& job, const ApplyBatch& batch, const ApplyBatch&
         prefetch_piece<Storage, kEma>(next, next_count, rest.mirror_word);
         prefetch_behind(rest.snapshot, count * sizeof(float));
         prefetch_behind(rest.mean, count * sizeof(float));
-        if (kLossy<Own> && Own::kBytes != sizeof(float)) {  // those come from a buffer
+        if constexpr (Own::kBytes == sizeof(uint16_t)) {  // fp32 words come from a buffer
           prefetch_behind(rest.own, count * Own::kBytes);
         }
         float* const ema = kEma ? piece.ema : nullptr;
